@@ -12,7 +12,6 @@ import (
 	"context"
 	"crypto/rand"
 	_ "embed"
-	"fmt"
 	"net/url"
 	"os"
 	"os/exec"
@@ -46,7 +45,7 @@ func Postgres(t testing.TB) string {
 	t.Helper()
 	server := os.Getenv(postgresURL)
 	if server == "" {
-		Missing(t, "PostgreSQL", "run `make test`, which starts a private server, or set "+
+		Missing(t, "PostgreSQL", "install postgresql and run `make test`, which starts a private server, or set "+
 			postgresURL+" to the URL of a server on which databases may be created")
 	}
 	u, err := url.Parse(server)
@@ -115,15 +114,15 @@ func Missing(t testing.TB, what, cure string) {
 	if os.Getenv(require) == "1" {
 		t.Fatalf("suite cannot run without %s: %s", what, cure)
 	}
-	line := fmt.Sprintf("skipped suite: %s needs %s: %s", t.Name(), what, cure)
-	if err := record(line); err != nil {
+	if err := record(what + ": " + cure + "\t" + t.Name()); err != nil {
 		t.Errorf("record skipped suite: %v", err)
 	}
-	t.Skip(line)
+	t.Skipf("skipped suite: needs %s: %s", what, cure)
 }
 
-// record adds a line to the list that is shown when all tests are over. Several
-// test binaries write it at once; each line is one append.
+// record adds a line, need and test, to the list from which scripts/with-suites
+// tells at the end what did not run. Several test binaries write it at once;
+// each line is one append.
 func record(line string) error {
 	path := os.Getenv(skippedFile)
 	if path == "" {
