@@ -166,6 +166,18 @@ type Response struct {
 	Fallback bool   `json:"fallback,omitempty"`
 	Skipped  []Skip `json:"skipped,omitempty"`
 	Attempts int    `json:"attempts,omitempty"` // calls made, over all models
+
+	// Failed lists the attempts before the one that Usage is about, with what
+	// each has cost, so that a ledger can hold every call.
+	Failed []Attempt `json:"failed,omitempty"`
+}
+
+// Attempt is a call that failed and what it used.
+type Attempt struct {
+	Provider string `json:"provider"`
+	Model    string `json:"model"`
+	Class    Class  `json:"class"`
+	Usage    Usage  `json:"usage"`
 }
 
 // Skip is a model of the chain that did not answer.
@@ -186,6 +198,14 @@ type Usage struct {
 	Reasoning  int  `json:"reasoning,omitempty"`
 	Estimated  bool `json:"estimated,omitempty"`
 }
+
+// TailOpen and TailClose stand around a request's Tail on the wire. Drivers
+// append it to the last message, so that it costs no cached byte and no
+// provider sees an extra turn.
+const (
+	TailOpen  = "\n\n<status>\n"
+	TailClose = "\n</status>"
+)
 
 // Text joins the text parts of the answer.
 func (r Response) Text() string { return TextOf(r.Parts) }
