@@ -91,7 +91,7 @@ func (d *decoder) read(body *wire.Body) error {
 	case '<':
 		return d.call.Page(src)
 	case '{': // a whole answer, asked for or not
-		all, err := io.ReadAll(src)
+		all, err := io.ReadAll(io.LimitReader(src, wire.MaxEvent))
 		if err != nil {
 			return err
 		}

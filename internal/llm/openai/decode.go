@@ -100,7 +100,7 @@ func (d *decoder) read(body *wire.Body) error {
 		return d.after(err)
 	}
 	if first == '{' || first == '[' { // a whole answer, asked for or not
-		all, err := io.ReadAll(src)
+		all, err := io.ReadAll(io.LimitReader(src, wire.MaxEvent))
 		if err != nil {
 			return err
 		}
