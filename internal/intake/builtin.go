@@ -160,15 +160,9 @@ func stop(tx *engine.Tx, call Call) (Reply, error) {
 // begin ends the conversation's work, lets go of what waits in its inbox, and
 // hides what came before from the model.
 func begin(tx *engine.Tx, call Call) (Reply, error) {
-	queued, err := tx.QueuedInputs(call.Conversation)
+	let, err := tx.Withdraw(call.Conversation, "reset")
 	if err != nil {
 		return Reply{}, err
-	}
-	for _, in := range queued {
-		in.State, in.Reason, in.SettledAt = mercury.InputUnanswered, "reset", tx.Now()
-		if err := tx.SaveInput(in); err != nil {
-			return Reply{}, err
-		}
 	}
 	if run, err := tx.LiveRun(call.Conversation); err == nil {
 		if err := tx.Cancel(run.ID, "reset", call.Actor); err != nil {
@@ -190,8 +184,8 @@ func begin(tx *engine.Tx, call Call) (Reply, error) {
 		return Reply{}, err
 	}
 	text := "A fresh start. Earlier messages are kept; I no longer look at them."
-	if n := len(queued); n > 0 {
-		text += fmt.Sprintf(" %d messages that waited were let go.", n)
+	if let > 0 {
+		text += fmt.Sprintf(" %d messages that waited were let go.", let)
 	}
 	return Reply{Text: text}, nil
 }
