@@ -35,7 +35,8 @@ const (
 //   - arguments are JSON objects, cut calls and their results are left out;
 //   - text is not blank, tool names match ^[a-zA-Z0-9_-]{1,64}$;
 //   - images stand in user messages, few and small;
-//   - on the Anthropic wire thinking stands before what it led to.
+//   - an assistant message has text or a call; on the Anthropic wire its last
+//     part is not thinking.
 func Validate(req Request, wire Wire) error {
 	if err := validateTools(req.Tools); err != nil {
 		return err
@@ -169,7 +170,7 @@ func (v *validation) image(p Part) error {
 }
 
 func (v *validation) assistant(m Message) error {
-	spoken, said := false, false
+	said := false
 	for _, p := range m.Parts {
 		v.bytes += len(p.Text) + len(p.Raw) + len(p.Args)
 		switch p.Kind {
@@ -177,26 +178,22 @@ func (v *validation) assistant(m Message) error {
 			if blank(p.Text) {
 				return fmt.Errorf("blank text")
 			}
-			if len(v.open) > 0 && v.wire == AnthropicWire {
-				return fmt.Errorf("text after a call")
-			}
-			spoken, said = true, true
-		case Reasoning:
-			if spoken && v.wire == AnthropicWire {
-				return fmt.Errorf("thinking after what it led to")
-			}
 			said = true
+		case Reasoning:
 		case ToolCall:
 			if err := v.call(p); err != nil {
 				return err
 			}
-			spoken, said = true, true
+			said = true
 		default:
 			return fmt.Errorf("%s does not belong to an assistant", p.Kind)
 		}
 	}
 	if !said {
-		return fmt.Errorf("it says nothing")
+		return fmt.Errorf("it has neither text nor call")
+	}
+	if v.wire == AnthropicWire && m.Parts[len(m.Parts)-1].Kind == Reasoning {
+		return fmt.Errorf("its last part is thinking")
 	}
 	return nil
 }
