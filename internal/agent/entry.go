@@ -48,14 +48,15 @@ const (
 	noteNudge    = "nudge"    // asks the model again after an empty answer
 	noteContinue = "continue" // asks it to go on after the output limit
 	noteFallback = "fallback" // says that another model answered
-	noteStubs    = "stubs"    // tool outputs up to Through are left out of requests
-	noteOutage   = "outage"   // says that the model cannot be reached
+	noteStubs    = "stubs"    // tool outputs up to Through are shortened in requests
 )
 
 // noteData marks the agent's own notes, and summaries.
 type noteData struct {
 	Kind    string  `json:"kind,omitempty"`
 	Through int64   `json:"through,omitempty"` // stubs, summary: the last entry it stands for
+	Max     int     `json:"max,omitempty"`     // stubs: bytes an output keeps; 0 replaces it whole
+	Model   string  `json:"model,omitempty"`   // fallback: who answered
 	Keep    []int64 `json:"keep,omitempty"`    // summary: user entries before Through that stay as they are
 }
 

@@ -18,6 +18,7 @@ const (
 	textUnknown  = "Interrupted: it is not known whether this ran. Check before you do it again."
 	textNotRun   = "Did not run: the turn was interrupted before it."
 	textStub     = "(output left out to make room; call the tool again if you need it)"
+	textShort    = "(the rest is left out to make room)"
 	textNoOutput = "(no output)"
 	textGoOn     = "(go on)"
 	textCutHead  = "(Earlier messages are left out.)"
@@ -105,11 +106,11 @@ func cacheKey(conversationID string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// visible returns what of the entries a model sees, and the seq up to which
-// tool outputs are stubs. A reset hides all before it. A summary stands first,
+// visible returns what of the entries a model sees, and the marks that shorten
+// tool outputs. A reset hides all before it. A summary stands first,
 // for everything up to its Through (without one: all before it) except the
 // entries it keeps.
-func visible(entries []mercury.Entry) (shown []mercury.Entry, stubs int64) {
+func visible(entries []mercury.Entry) (shown []mercury.Entry, stubs []noteData) {
 	for i, e := range slices.Backward(entries) {
 		if e.Kind == mercury.ResetEntry {
 			entries = entries[i+1:]
@@ -135,7 +136,8 @@ func visible(entries []mercury.Entry) (shown []mercury.Entry, stubs int64) {
 		case e.Hidden || e.Kind == mercury.SummaryEntry:
 		case summary != nil && e.Seq <= cut.Through && !slices.Contains(cut.Keep, e.Seq):
 		case e.Kind == mercury.NoteEntry && data[noteData](e).Kind == noteStubs:
-			stubs = max(stubs, data[noteData](e).Through)
+			stubs = append(stubs, data[noteData](e))
+			shown = append(shown, e)
 		default:
 			shown = append(shown, e)
 		}
@@ -152,7 +154,7 @@ type builder struct {
 	results  map[callKey]mercury.Entry
 	ids      map[string]bool // call ids in the request so far
 	images   map[string][]llm.Part
-	stubs    int64
+	stubs    []noteData
 	messages []llm.Message
 }
 
@@ -161,7 +163,7 @@ func (b *builder) entry(e mercury.Entry) {
 	case mercury.UserEntry:
 		b.say(userText(e), b.images[e.ID]...)
 	case mercury.NoteEntry:
-		b.say("[note] " + e.Text)
+		b.say("[note] " + strings.TrimSpace(userText(e)))
 	case mercury.SummaryEntry:
 		b.say("[summary of what came before] " + e.Text)
 	case mercury.AssistantEntry:
@@ -254,11 +256,23 @@ func (b *builder) call(e mercury.Entry, ref llm.Part) (call, result llm.Part, ok
 		if strings.TrimSpace(result.Text) == "" {
 			result.Text = textNoOutput
 		}
-		if r.Seq <= b.stubs && len(result.Text) > stubFrom {
-			result.Text = textStub
-		}
+		result.Text = b.shorten(r.Seq, result.Text)
 	}
 	return call, result, true
+}
+
+// shorten applies the marks that cover an output.
+func (b *builder) shorten(seq int64, text string) string {
+	for _, s := range b.stubs {
+		switch {
+		case seq > s.Through || len(text) <= max(s.Max, stubFrom):
+		case s.Max == 0:
+			return textStub
+		default:
+			text = strings.ToValidUTF8(text[:s.Max], "") + "\n" + textShort
+		}
+	}
+	return text
 }
 
 // unique keeps ids apart should two runs ever have made the same.

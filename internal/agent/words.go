@@ -19,6 +19,9 @@ func sayStillWanted(err error) string {
 	return "The model has been out of reach for six hours (" + reason(err) + "). Is the answer still wanted?"
 }
 
+// sayDropped ends a run whose answer is no longer wanted.
+const sayDropped = "Dropped: the answer is no longer wanted."
+
 // sayRefused is the provider's own words and how to mend it.
 func sayRefused(err error) string {
 	e := llmError(err)
