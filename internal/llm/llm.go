@@ -46,6 +46,11 @@ type Request struct {
 	// Key names the conversation to providers that route by it so that their
 	// cache is hit (OpenAI's prompt_cache_key). It must not identify a person.
 	Key string `json:"key,omitempty"`
+
+	// Insist asks even a provider that a Breaker has paused: a person is
+	// waiting, who may have mended the account meanwhile. Background work and
+	// automatic retries leave it false.
+	Insist bool `json:"-"`
 }
 
 // Tool is something the model may call. Name matches ^[a-zA-Z0-9_-]{1,64}$.

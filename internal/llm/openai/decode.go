@@ -95,16 +95,19 @@ type toolCall struct {
 
 // read takes in the whole body. It returns nil when the end marker was seen.
 func (d *decoder) read(body *wire.Body) error {
-	first, src, err := peek(body)
+	first, src, err := wire.Peek(body)
 	if err != nil {
 		return d.after(err)
 	}
 	if first == '{' || first == '[' { // a whole answer, asked for or not
-		all, err := io.ReadAll(src)
+		all, err := io.ReadAll(io.LimitReader(src, wire.MaxEvent))
 		if err != nil {
 			return err
 		}
 		return d.whole(all)
+	}
+	if first == '<' {
+		return d.call.Page(src)
 	}
 	events := wire.NewReader(src)
 	for {
@@ -134,25 +137,6 @@ func (d *decoder) read(body *wire.Body) error {
 		}
 		if d.ended && !wasEnded {
 			body.Linger(lingerUsage)
-		}
-	}
-}
-
-// peek returns the first byte that is not white space, without taking it. A
-// byte-order mark counts as white space.
-func peek(body io.Reader) (byte, io.Reader, error) {
-	buf := make([]byte, 0, 4096)
-	for {
-		if t := bytes.TrimLeft(bytes.TrimPrefix(buf, []byte("\xef\xbb\xbf")), " \t\r\n"); len(t) > 0 {
-			return t[0], io.MultiReader(bytes.NewReader(buf), body), nil
-		}
-		if len(buf) == cap(buf) {
-			return '\n', io.MultiReader(bytes.NewReader(buf), body), nil
-		}
-		n, err := body.Read(buf[len(buf):cap(buf)])
-		buf = buf[:len(buf)+n]
-		if n == 0 && err != nil {
-			return 0, nil, err
 		}
 	}
 }
@@ -190,7 +174,7 @@ func (d *decoder) event(name string, data []byte, tail bool) error {
 	var c chunk
 	var typed *json.UnmarshalTypeError
 	if err := json.Unmarshal(data, &c); err != nil && !errors.As(err, &typed) {
-		if tail {
+		if tail && wire.Unfinished(err, data) {
 			return d.call.Fail(llm.StreamCut, "the answer ended in the middle", data, io.ErrUnexpectedEOF)
 		}
 		if name == "error" {
