@@ -510,6 +510,7 @@ func (d *decoder) unknown(pos *token.Position, path, candidates []string) {
 		help = fmt.Sprintf("Write %s, or remove the line.", name)
 	}
 	d.problem(pos, joinKey(path), message, help)
+	d.problems[len(d.problems)-1].unknown = true
 }
 
 func (d *decoder) problem(pos *token.Position, key, message, help string) {

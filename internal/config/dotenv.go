@@ -72,14 +72,14 @@ func readEnvironment(home Home, getenv func(string) string) (*environment, Probl
 		return env, nil
 	}
 	if err != nil {
-		return env, Problems{{File: env.file, Message: err.Error(), Help: "Make .env a readable file, or remove it."}}
+		return env, Problems{{File: env.file, dotenv: true, Message: err.Error(), Help: "Make .env a readable file, or remove it."}}
 	}
 	if info, err := os.Stat(env.file); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
 		env.warnings = append(env.warnings, fmt.Sprintf("%s can be read by others (mode %04o); run: chmod 600 %s", env.file, info.Mode().Perm(), env.file))
 	}
 	vars, problems := parseDotenv(text)
 	for i := range problems {
-		problems[i].File = env.file
+		problems[i].File, problems[i].dotenv = env.file, true
 	}
 	env.dotenv = vars
 	return env, problems

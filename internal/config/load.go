@@ -48,16 +48,17 @@ func Load(src Source) (*Config, error) {
 	text, err := readLimited(src.Home.Config(), maxFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return load(src, "", nil)
+		return build(src, "", nil, nil)
 	case err != nil:
 		return nil, invalid(Problems{{File: src.Home.Config(), Message: err.Error(), Help: "Make it a readable file of at most 256 KB."}})
 	}
-	return load(src, src.Home.Config(), text)
+	return build(src, src.Home.Config(), text, nil)
 }
 
-// load builds the configuration from text, which was read from file; file is
-// empty when there is none.
-func load(src Source, file string, text []byte) (*Config, error) {
+// build makes the configuration from text, which was read from file; file is
+// empty when there is none. Problems that pass accepts are dropped; nil
+// accepts none.
+func build(src Source, file string, text []byte, pass func(Problem) bool) (*Config, error) {
 	env, problems := readEnvironment(src.Home, src.getenv())
 	c := Default()
 	c.home, c.file, c.text = src.Home, file, text
@@ -73,6 +74,9 @@ func load(src Source, file string, text []byte) (*Config, error) {
 	c.fillProviders(env)
 	c.fillScopes()
 	problems = append(problems, c.validate(problems)...)
+	if pass != nil {
+		problems = slices.DeleteFunc(problems, pass)
+	}
 	if len(problems) > 0 {
 		return nil, invalid(problems)
 	}

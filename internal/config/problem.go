@@ -17,6 +17,9 @@ type Problem struct {
 	Message string `json:"message"`          // what is wrong
 	Help    string `json:"help,omitempty"`   // what to do about it
 	Excerpt string `json:"excerpt,omitempty"`
+
+	unknown bool // a key that is not known
+	dotenv  bool // a line of .env
 }
 
 // String writes the problem in a few lines: place and message, the excerpt,
