@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -45,6 +47,10 @@ func decodeFile(file string, text []byte, env *environment, c *Config) Problems 
 
 // parse returns the root of the one document, nil when it is empty or broken.
 func (d *decoder) parse() (root ast.Node) {
+	if line := notText(d.text); line > 0 {
+		d.problem(&token.Position{Line: line, Column: 1}, "", "the line is not UTF-8 text", "Save the file as UTF-8.")
+		return nil
+	}
 	if line, deep := tooDeep(d.text); deep {
 		d.problem(&token.Position{Line: line, Column: 1}, "", fmt.Sprintf("values are nested deeper than %d", maxDepth), "Close the brackets that were opened by mistake.")
 		return nil
@@ -101,6 +107,23 @@ func (f anchorFinder) Visit(n ast.Node) ast.Visitor {
 		f[a.Name.GetToken().Value] = a.Value
 	}
 	return f
+}
+
+// notText returns the first line that holds bytes or control characters that
+// YAML does not allow, 0 when there is none.
+func notText(text []byte) int {
+	line := 1
+	for len(text) > 0 {
+		r, size := utf8.DecodeRune(text)
+		switch {
+		case r == '\n':
+			line++
+		case r == utf8.RuneError && size == 1, unicode.IsControl(r) && r != '\t' && r != '\u0085':
+			return line
+		}
+		text = text[size:]
+	}
+	return 0
 }
 
 // tooDeep looks for nesting that would cost the parser quadratic time or its
