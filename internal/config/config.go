@@ -67,8 +67,9 @@ type Config struct {
 	Warnings []string `json:"-"`
 
 	home    Home
-	file    string // path of the file that was read; empty: none
-	text    []byte // its content, as read
+	file    string   // path of the file that was read; empty: none
+	text    []byte   // its content, as read
+	hidden  []string // values in it that no excerpt may show
 	origins map[string]Origin
 }
 

@@ -10,6 +10,9 @@ import (
 	"runtime"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/mercury-agent/mercury/internal/atomicfile"
+	"github.com/mercury-agent/mercury/internal/mercury"
 )
 
 const (
@@ -223,4 +226,43 @@ func (e *environment) expand(s string) (value, missing string, err error) {
 		b.WriteString(v)
 		s = after
 	}
+}
+
+// SetVariable writes one assignment to .env of the home, 0600, replacing the
+// last one of that name and leaving every other line alone. It is where a
+// pasted key belongs: mercury.yaml then refers to it as ${NAME}.
+func SetVariable(h Home, name, value string) error {
+	if !isName(name) || strings.ContainsRune(value, 0) || !utf8.ValidString(value) {
+		return &mercury.Error{Kind: mercury.Invalid, Err: fmt.Errorf("set variable %s: a name has letters, digits and _, a value is text", quoted(name))}
+	}
+	if err := h.Create(); err != nil {
+		return fmt.Errorf("set variable %s: %w", name, err)
+	}
+	text, err := readLimited(h.Env(), maxFile)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("set variable %s: %w", name, err)
+	}
+	vars, _ := parseDotenv(text)
+	lines := strings.SplitAfter(string(text), "\n")
+	assignment := name + "=" + quoteVariable(value) + "\n"
+	if old, ok := vars[name]; ok {
+		lines[old.line-1] = assignment
+	} else {
+		if last := lines[len(lines)-1]; last != "" {
+			lines[len(lines)-1] += "\n"
+		}
+		lines = append(lines, assignment)
+	}
+	if err := atomicfile.Write(h.Env(), []byte(strings.Join(lines, "")), 0o600); err != nil {
+		return fmt.Errorf("set variable %s: %w", name, err)
+	}
+	return nil
+}
+
+// quoteVariable writes a value so that parseValue reads it back.
+func quoteVariable(value string) string {
+	if value != "" && !strings.ContainsAny(value, " \t\r\n\"'\\#") {
+		return value
+	}
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\r", `\r`, "\t", `\t`).Replace(value) + `"`
 }

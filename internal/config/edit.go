@@ -20,7 +20,7 @@ func edit(text []byte, path []string, value written) ([]byte, error) {
 	d := &decoder{text: normalise(text), anchors: map[string]ast.Node{}}
 	root := d.parse()
 	if len(d.problems) > 0 {
-		return nil, invalid(d.problems)
+		return nil, invalid((&Config{text: text}).illustrate(d.problems))
 	}
 	e := &editor{lines: strings.Split(string(d.text), "\n")}
 	if err := e.apply(root, path, value); err != nil {

@@ -56,7 +56,6 @@ func (d *decoder) rules(f field, path []string) {
 	d.problems = append(d.problems, Problem{
 		File: o.File, Line: o.Line, Column: o.Column, Key: joinKey(path),
 		Message: joinKey(path) + " " + message, Help: help,
-		Excerpt: excerpt(d.text, o.Line, o.Column),
 	})
 }
 

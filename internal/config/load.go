@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -78,9 +79,25 @@ func build(src Source, file string, text []byte, pass func(Problem) bool) (*Conf
 		problems = slices.DeleteFunc(problems, pass)
 	}
 	if len(problems) > 0 {
-		return nil, invalid(problems)
+		return nil, invalid(c.illustrate(problems))
 	}
 	return c, nil
+}
+
+// illustrate puts problems in the order of the file and adds its lines.
+func (c *Config) illustrate(problems Problems) Problems {
+	slices.SortStableFunc(problems, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	// The longest first, so that no part of one shows where another begins it.
+	slices.SortFunc(c.hidden, func(a, b string) int { return len(b) - len(a) })
+	text := normalise(c.text)
+	for i, p := range problems {
+		if p.File == c.file && p.Line > 0 {
+			problems[i].Excerpt = excerpt(text, p.Line, p.Column, c.hidden)
+		}
+	}
+	return problems
 }
 
 // normalise removes a byte order mark and the carriage returns of Windows.

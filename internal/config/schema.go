@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"slices"
@@ -23,12 +24,14 @@ type schemaNode struct {
 	Additional  json.RawMessage       `json:"additionalProperties"`
 }
 
-// describeKey returns what the schema says about a key.
+// describeKey returns what the schema says about a key, or else about what it
+// is part of: an entry of a list or a map has no words of its own.
 func describeKey(path []string) string {
 	var n schemaNode
 	if json.Unmarshal(schema, &n) != nil {
 		return ""
 	}
+	text := ""
 	for _, name := range path {
 		next, ok := n.Properties[name]
 		switch {
@@ -39,10 +42,11 @@ func describeKey(path []string) string {
 		default:
 			var entry schemaNode
 			if json.Unmarshal(n.Additional, &entry) != nil {
-				return ""
+				return text
 			}
 			n = entry
 		}
+		text = cmp.Or(n.Description, text)
 	}
-	return n.Description
+	return text
 }

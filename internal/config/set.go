@@ -40,6 +40,13 @@ func Set(src Source, key, value string) (*Config, error) {
 	if strings.ContainsAny(value, "\n\r\x00") {
 		return nil, &mercury.Error{Kind: mercury.Invalid, Help: "Edit mercury.yaml by hand for long texts.", Err: fmt.Errorf("set %s: the value has more than one line", key)}
 	}
+	want := valueFor(at, value)
+	if !want.isText {
+		d := &decoder{text: []byte(want.text), anchors: map[string]ast.Node{}}
+		if d.parse() == nil {
+			return nil, &mercury.Error{Kind: mercury.Invalid, Err: fmt.Errorf("set %s: %s is not a value", key, quoted(value))}
+		}
+	}
 	old, err := readLimited(src.Home.Config(), maxFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("set %s: %w", key, err)
@@ -48,7 +55,7 @@ func Set(src Source, key, value string) (*Config, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		text = []byte(header)
 	}
-	text, err = edit(text, path, valueFor(at, value))
+	text, err = edit(text, path, want)
 	if err != nil {
 		return nil, fmt.Errorf("set %s: %w", key, err)
 	}
@@ -56,7 +63,7 @@ func Set(src Source, key, value string) (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("set %s: nothing was written: %w", key, err)
 	}
-	if err := onlyChanged(src, old, c, path, value); err != nil {
+	if err := onlyChanged(src, old, c, path, want); err != nil {
 		return nil, fmt.Errorf("set %s: %w", key, err)
 	}
 	if err := src.Home.Create(); err != nil {
@@ -85,7 +92,7 @@ func WriteSchema(h Home) error {
 // onlyChanged compares what the file said before with what it says now: the
 // key must have the wanted value and everything else must be as it was. It
 // catches an edit of a file so unusual that the editor misread it.
-func onlyChanged(src Source, old []byte, c *Config, path []string, value string) error {
+func onlyChanged(src Source, old []byte, c *Config, path []string, value written) error {
 	misread := func(what string) error {
 		return &mercury.Error{Kind: mercury.Invalid, Help: "Edit mercury.yaml by hand.", Err: fmt.Errorf("nothing was written: %s", what)}
 	}
@@ -100,16 +107,13 @@ func onlyChanged(src Source, old []byte, c *Config, path []string, value string)
 			return misread("the edit would change " + k + " too")
 		}
 	}
-	// A key that was broken before reads as its default on one side only, so
-	// the wanted value is checked by itself.
+	// The wanted value is read once more by itself. A path that leads through a
+	// list of the file has no place to read it into; for it the comparison
+	// above must do.
 	want := Default()
 	want.origins = map[string]Origin{}
-	at, _ := typeAt(reflect.TypeFor[Config](), path)
-	if !isText(at) {
+	if problems := want.assign(env, key, value.raw, Origin{Source: FromFlag}); len(problems) > 0 {
 		return nil
-	}
-	if problems := want.assign(env, key, value, Origin{Source: FromFlag}); len(problems) > 0 {
-		return nil // the path leads through a list of the file; the comparison above holds
 	}
 	got, _, err := after.find(key)
 	expected, _, _ := want.find(key)
@@ -138,7 +142,7 @@ func sibling(before *Config, k string, path []string) bool {
 type written struct {
 	text   string // on one line, valid in both contexts
 	isText bool   // a text, whose quotes may follow those that were there
-	raw    string // the text without quotes
+	raw    string // what assign takes for it: the text without quotes
 }
 
 // valueFor writes a value of type t.
@@ -153,9 +157,10 @@ func valueFor(t reflect.Type, value string) written {
 				parts = append(parts, quote(part, 0))
 			}
 		}
-		return written{text: "[" + strings.Join(parts, ", ") + "]"}
+		value = "[" + strings.Join(parts, ", ") + "]"
 	}
-	return written{text: strings.TrimSpace(value)}
+	value = strings.TrimSpace(value)
+	return written{text: value, raw: value}
 }
 
 // in returns the text for a place where a value with the given first character

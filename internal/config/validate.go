@@ -24,7 +24,6 @@ func (c *Config) validate(found Problems) Problems {
 	v.times()
 	v.paths()
 	v.servers()
-	slices.SortStableFunc(v.problems, func(a, b Problem) int { return a.Line - b.Line })
 	return v.problems
 }
 
@@ -44,7 +43,6 @@ func (v *validator) wrong(key, message, help string) {
 	p := Problem{Key: key, Message: key + " " + message, Help: help}
 	if o.Source == FromFile {
 		p.File, p.Line, p.Column = o.File, o.Line, o.Column
-		p.Excerpt = excerpt(normalise(v.c.text), o.Line, o.Column)
 	} else if o.Source != "" {
 		p.Message = fmt.Sprintf("%s: %s", o, p.Message)
 	}
