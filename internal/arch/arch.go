@@ -35,6 +35,8 @@ var Layers = [][]Room{
 	{{"mercury", "the words of the house, as values"}},
 	{
 		{"argv", "one command line, parsed and refused when in doubt"},
+		{"atomicfile", "files replaced whole or not at all"},
+		{"crash", "the points between which a kill must lose nothing"},
 		{"sandbox", "the fence a command runs inside"},
 	},
 	{{"store", "what is kept: contract, SQLite, PostgreSQL"}},
@@ -107,11 +109,16 @@ func room(path string) string {
 	return name
 }
 
-// ForTests reports whether a package exists for tests alone: its name ends in
-// "test", as storetest's does, or it is one of the three that guard the tree.
+// ForTests reports whether a package exists for tests alone: it lies in a folder
+// whose name ends in "test", such as storetest, or it is one of the two that
+// guard the tree.
 func ForTests(path string) bool {
-	return strings.HasPrefix(path, "internal/") && strings.HasSuffix(path, "test") ||
-		room(path) == "testenv" || room(path) == "arch" || room(path) == "test"
+	for _, folder := range strings.Split(path, "/") {
+		if strings.HasSuffix(folder, "test") {
+			return true
+		}
+	}
+	return room(path) == "testenv" || room(path) == "arch"
 }
 
 // Read finds the packages of the module in tree and what their files other than
@@ -204,7 +211,7 @@ func Check(packages []Package) []string {
 // judge says what is wrong with an import, or nothing.
 func judge(height map[string]int, p Package, imported string) string {
 	from, to := p.Room(), room(imported)
-	if ForTests(imported) && to != "test" {
+	if ForTests(imported) {
 		if ForTests(p.Path) || from == "bench" {
 			return ""
 		}
