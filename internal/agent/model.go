@@ -11,7 +11,6 @@ import (
 	"github.com/mercury-agent/mercury/internal/engine"
 	"github.com/mercury-agent/mercury/internal/llm"
 	"github.com/mercury-agent/mercury/internal/mercury"
-	"github.com/mercury-agent/mercury/internal/store"
 )
 
 // ask makes one model call and journals it with everything that follows from
@@ -23,42 +22,49 @@ func (t *turn) ask(ctx context.Context) error {
 		return t.outage(ctx, round, err)
 	}
 	t.phase("thinking", "")
-	provider, model, _ := strings.Cut(t.profile.ModelName, "/")
-	reserved := store.LedgerRow{
-		ID: mercury.NewID("lg"), RunID: t.run.ID, ConversationID: t.run.ConversationID,
-		Profile: t.profile.Name, Purpose: "turn", Provider: provider, Model: model, State: "reserved",
-		Usage: mercury.Usage{Input: int64(s.size), Output: int64(s.request.MaxTokens), Estimated: true},
-		At:    t.agent.opts.Now(),
-	}
+	reserved := t.reserve(s)
+	var failed []llm.Attempt
 	_, err = t.w.Do(ctx, engine.StepCall{
 		Round: round, CallID: stepModel, Kind: stepModel, Name: t.profile.ModelName, Effect: mercury.Read, Reserve: &reserved,
 	}, func(ctx context.Context) (engine.StepResult, error) {
-		s, response, err := t.stream(ctx, s)
+		s, response, err := t.stream(ctx, s, t.awaited(round))
+		failed = response.Failed
 		if err != nil {
 			return engine.StepResult{}, err
 		}
 		result := t.digest(round, s, response)
-		result.Usage = usageOf(s.request, response)
-		settled := reserved
-		settled.State, settled.Usage = "settled", result.Usage
-		if response.Model != "" {
-			settled.Provider, settled.Model = response.Provider, response.Model
-		}
-		result.Ledger = &settled
+		row := settled(reserved, response.Provider, response.Model, result.Usage)
+		result.Ledger = &row
+		result.Commit = putRows(failedRows(reserved, failed), result.Commit)
 		return result, nil
 	})
-	if err != nil {
-		return t.outage(ctx, round, err)
+	if err == nil || ctx.Err() != nil || llm.ClassOf(err) == "" {
+		return err
 	}
-	return nil
+	if err := t.settleFailed(ctx, reserved, failed); err != nil {
+		return err
+	}
+	return t.outage(ctx, round, err)
+}
+
+// awaited reports whether a person waits for this very call, rather than for
+// one of the tries that follow an outage.
+func (t *turn) awaited(round int) bool {
+	return t.run.Lane == mercury.Chat && !slices.ContainsFunc(t.journal, func(s mercury.Step) bool {
+		return s.Round == round && s.CallID == stepOutage
+	})
 }
 
 // stream asks until there is an answer, and takes away from the request what
 // the provider refuses: thinking it does not know, once, and length, step by
 // step.
-func (t *turn) stream(ctx context.Context, s shape) (shape, llm.Response, error) {
+func (t *turn) stream(ctx context.Context, s shape, awaited bool) (shape, llm.Response, error) {
+	var failed []llm.Attempt
 	for bare := false; ; {
+		s.request.Insist = awaited
 		response, err := t.profile.Model.Stream(ctx, s.request, t.show)
+		failed = append(failed, response.Failed...)
+		response.Failed = failed
 		switch class := llm.ClassOf(err); {
 		case err == nil:
 			t.agent.estimator.Learn(s.request.Model, llm.EstimateRequest(s.request), learned(response))
@@ -120,22 +126,13 @@ func withoutThinking(messages []llm.Message) []llm.Message {
 	return bare
 }
 
-// usageOf is what a call cost, estimated where the provider did not say.
-func usageOf(req llm.Request, r llm.Response) mercury.Usage {
-	u := r.Usage
-	if u.Input == 0 && u.Output == 0 {
-		u = llm.Usage{Input: llm.EstimateRequest(req), Output: llm.EstimateParts(r.Parts), Estimated: true}
-	}
-	return mercury.Usage{Input: int64(u.Input), Output: int64(u.Output), Cached: int64(u.Cached),
-		CacheWrite: int64(u.CacheWrite), Reasoning: int64(u.Reasoning), Estimated: u.Estimated}
-}
-
 // digest turns a response into what is stored of it: entries when the turn
 // goes on, an ending when it does not.
 func (t *turn) digest(round int, s shape, r llm.Response) engine.StepResult {
 	taint := t.taint()
-	result := engine.StepResult{Entries: slices.Clone(s.marks)}
-	step := modelStep{Usage: usageOf(s.request, r), Model: origin(r)}
+	usage := usageOf(s.request, r)
+	result := engine.StepResult{Entries: slices.Clone(s.marks), Usage: usage}
+	step := modelStep{Usage: usage, Model: origin(r)}
 	if say, told := t.fallback(r); say != nil {
 		result.Entries = append(result.Entries, *say)
 		if !told {
@@ -310,7 +307,7 @@ func (t *turn) outage(ctx context.Context, round int, err error) error {
 	if ctx.Err() != nil || !waitable(llm.ClassOf(err)) {
 		return err
 	}
-	step, journalErr := t.w.Do(ctx, engine.StepCall{Round: round, CallID: "outage", Kind: stepWait, Effect: mercury.Read},
+	step, journalErr := t.w.Do(ctx, engine.StepCall{Round: round, CallID: stepOutage, Kind: stepWait, Effect: mercury.Read},
 		func(context.Context) (engine.StepResult, error) {
 			return engine.StepResult{Output: encode(t.agent.opts.Now())}, nil
 		})

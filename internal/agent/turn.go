@@ -232,6 +232,10 @@ const (
 	stepWait  = "wait"
 )
 
+// stepOutage is the call id of the step that remembers since when the model
+// of a round has been out of reach.
+const stepOutage = "outage"
+
 func decode[T any](b json.RawMessage) T {
 	return data[T](mercury.Entry{Data: b})
 }

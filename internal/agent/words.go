@@ -42,8 +42,11 @@ func sayRefused(err error) string {
 	case llm.UnknownModel:
 		text += "Choose a model it has: `mercury models list`, then `/model`."
 	case llm.ContextLength:
-		return fmt.Sprintf("This does not fit into the model's window, even with everything else left out. %s\n"+
-			"Send it as a file, or in parts.", said)
+		text = "This does not fit into the model's window, even with everything else left out."
+		if e.Message != "" {
+			text += " " + who + " says: " + e.Message
+		}
+		return text + "\nSend it as a file, or in parts."
 	default:
 		text += "Asking again would not help. `/new` starts afresh, `/model` chooses another model."
 		return text + " Your message is kept."
