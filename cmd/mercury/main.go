@@ -126,9 +126,9 @@ the conversation in this terminal, starting the runtime if none runs.
 		return usage("%w\n%s --help shows how", err, c.CommandPath())
 	})
 	root.AddCommand(
-		askCommand(), serveCommand(), demoCommand(), statusCommand(),
+		askCommand(), serveCommand(), statusCommand(),
 		conversationsCommand(), runsCommand(), deliveriesCommand(), questionsCommand(),
-		configCommand(), permissionsCommand(), versionCommand(),
+		configCommand(), versionCommand(),
 	)
 	root.CompletionOptions.HiddenDefaultCmd = false
 	return root

@@ -17,18 +17,51 @@ import (
 	"github.com/mercury-agent/mercury/internal/store/homelock"
 )
 
-// loadConfig reads the configuration of the home and insists on a model. What
-// was found in the environment or on this machine stands in for a missing one.
+// loadConfig reads the configuration of the home and insists on a model. One
+// that is found, by its key in the environment or as a server on this machine,
+// stands in where none is configured.
 func loadConfig(ctx context.Context) (config.Home, *config.Config, error) {
 	home, err := config.FindHome(os.Getenv)
 	if err != nil {
 		return home, nil, err
 	}
-	c, err := config.Load(config.Source{Home: home})
+	src := config.Source{Home: home}
+	c, err := config.Load(src)
 	if err != nil {
 		return home, nil, err
 	}
-	return home, c, c.Configured()
+	return home, c, withModel(ctx, src, c)
+}
+
+// loadForServe is loadConfig for the runtime: where the file is broken and a
+// copy of the last good one exists, it starts on that and says so.
+func loadForServe(ctx context.Context) (config.Home, *config.Config, []string, error) {
+	home, err := config.FindHome(os.Getenv)
+	if err != nil {
+		return home, nil, nil, err
+	}
+	src := config.Source{Home: home}
+	c, degraded, err := config.LoadOrLastGood(src)
+	if err != nil {
+		return home, nil, nil, err
+	}
+	var problems []string
+	if degraded != nil {
+		problems = append(problems, "the configuration is broken, so the last good one is used: "+message(degraded))
+	}
+	return home, c, problems, withModel(ctx, src, c)
+}
+
+func withModel(ctx context.Context, src config.Source, c *config.Config) error {
+	err := c.Configured()
+	if !errors.Is(err, config.ErrNotConfigured) {
+		return err
+	}
+	if found := config.Discover(ctx, src); len(found) > 0 {
+		c.Use(found[0])
+		return c.Configured()
+	}
+	return err
 }
 
 // attach returns a client of the runtime that owns the home, if one runs and

@@ -33,6 +33,11 @@ put down where it can be picked up again, within ten seconds.`,
 				fmt.Fprintln(c.ErrOrStderr(), "mercury: degraded: "+p)
 			}
 			fmt.Fprintf(c.ErrOrStderr(), "mercury %s serves %s on http://%s\n", version, home.Dir(), house.Addr())
+			if len(problems) == 0 {
+				if err := cfg.Keep(); err != nil {
+					fmt.Fprintln(c.ErrOrStderr(), "mercury: the configuration could not be kept for a later start: "+err.Error())
+				}
+			}
 			return house.Run(c.Context())
 		},
 	}

@@ -181,7 +181,7 @@ type Channels struct {
 	Slack *Slack `json:"slack"`
 	// IMessage is the Messages application of this Mac.
 	IMessage *IMessage `json:"imessage"`
-	// Relay is a gateway that speaks for other platforms.
+	// Relay is an HTTP bridge to another platform.
 	Relay *Relay `json:"relay"`
 }
 
@@ -237,11 +237,11 @@ type IMessage struct {
 	Progress bool `json:"progress"`
 }
 
-// Relay is a gateway that speaks for other platforms.
+// Relay is an HTTP bridge to another platform; docs/relay.md is its wire.
 type Relay struct {
-	// URL is the gateway's address.
+	// URL is the bridge's address.
 	URL string `json:"url" required:"true"`
-	// Token is the gateway's bearer token, best written "${MERCURY_RELAY_TOKEN}".
+	// Token is the bridge's bearer token, best written "${MERCURY_RELAY_TOKEN}".
 	Token Secret `json:"token"`
 	// Allow lists people who may write without pairing.
 	Allow []string `json:"allow"`

@@ -55,6 +55,12 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 		return nil, err
 	}
 
+	if o.OnlyLatest {
+		if o.Only, err = latest(ctx, kept); err != nil {
+			return nil, errors.Join(err, kept.Close())
+		}
+	}
+
 	r := &rooms{store: kept}
 	profiles := newProfiles(c, o.Home, chain)
 	turns := agent.New(profiles, agent.Options{Zone: profiles.zone, Log: o.Log})
@@ -65,6 +71,7 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 		Split: func(d mercury.Delivery) []mercury.Part { return channel.Parts(d, limits[mercury.ChannelOf(d.Address)]) },
 		Spool: filepath.Join(o.Home.Files(), "spool"), Log: o.Log,
 	})
+	profiles.gate.engine.Store(r.engine)
 	r.engine.Handle("turn", turns.Turn)
 	r.intake = intake.New(r.engine, intake.Options{Role: roles(c), Log: o.Log})
 	r.api = api.New(r.engine, r.intake, h.token, api.Options{Version: o.Version, About: h.about, Log: o.Log})
@@ -97,6 +104,28 @@ func openStore(ctx context.Context, h *House) (store.Store, error) {
 		}
 	}
 	return postgres.Open(ctx, url, postgres.Options{})
+}
+
+// latest is the local conversation that was last active.
+func latest(ctx context.Context, s store.Store) (id string, err error) {
+	err = s.View(ctx, func(tx store.Tx) error {
+		for after := ""; ; {
+			list, next, err := tx.Conversations(store.Page{After: after})
+			if err != nil {
+				return err
+			}
+			for _, c := range list {
+				if mercury.ChannelOf(c.ID) == "local" {
+					id = c.ID
+					return nil
+				}
+			}
+			if after = next; next == "" {
+				return &mercury.Error{Kind: mercury.NotFound, Err: errors.New("there is no conversation to continue yet"), Help: "Ask without --continue."}
+			}
+		}
+	})
+	return id, err
 }
 
 // openChannels makes the channels that are configured.

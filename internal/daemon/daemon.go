@@ -37,6 +37,9 @@ type Options struct {
 	// Only, if set, works on this conversation and what descends from it:
 	// no channels, no schedules, no other runs.
 	Only string
+	// OnlyLatest does the same for the local conversation that was last
+	// active.
+	OnlyLatest bool
 	// AnyPort listens on a free port when the configured one is taken; for
 	// runs whose address nobody needs to know beforehand.
 	AnyPort bool

@@ -14,6 +14,9 @@ import (
 	"github.com/mercury-agent/mercury/internal/llm"
 	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/tool"
+	"github.com/mercury-agent/mercury/internal/tool/ask"
+	"github.com/mercury-agent/mercury/internal/tool/file"
+	"github.com/mercury-agent/mercury/internal/tool/shell"
 )
 
 // profiles turns the configuration into who answers and with which rights.
@@ -21,6 +24,7 @@ type profiles struct {
 	config    *config.Config
 	home      config.Home
 	chain     *llm.Chain
+	gate      *gate
 	tools     *tool.Set
 	zone      *time.Location
 	workspace string
@@ -41,7 +45,8 @@ func newProfiles(c *config.Config, home config.Home, chain *llm.Chain) *profiles
 	if len(p.scopes) == 0 {
 		p.scopes = []mercury.Scope{{Path: p.workspace, Read: true, Write: true}}
 	}
-	p.tools = tools(p)
+	p.gate = &gate{}
+	p.tools = tool.NewSet(p.gate, tools(home)...)
 	return p
 }
 
@@ -76,10 +81,17 @@ func (p *profiles) Profile(_ context.Context, _ mercury.Run, c mercury.Conversat
 	}, nil
 }
 
-// outputs is the folder of a conversation's large tool outputs.
+// outputs is the folder of a conversation's large tool outputs. It lies in
+// the workspace, where the model may read it: nothing in Mercury's home can be
+// reached by a tool.
 func (p *profiles) outputs(conversation string) string {
 	sum := sha256.Sum256([]byte(conversation))
-	return filepath.Join(p.home.Files(), "outputs", hex.EncodeToString(sum[:8]))
+	return filepath.Join(p.workspace, ".mercury", "outputs", hex.EncodeToString(sum[:8]))
+}
+
+// tools are what the main agent may do.
+func tools(home config.Home) []tool.Tool {
+	return append(file.Tools(file.Options{Hidden: []string{home.Dir()}}), shell.Run(shell.Options{}), ask.User())
 }
 
 // roles says who a sender is: the terminal and the API are the owner's, on
