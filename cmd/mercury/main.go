@@ -126,7 +126,7 @@ the conversation in this terminal, starting the runtime if none runs.
 		return usage("%w\n%s --help shows how", err, c.CommandPath())
 	})
 	root.AddCommand(
-		askCommand(), serveCommand(), statusCommand(),
+		askCommand(), serveCommand(), demoCommand(), setupCommand(), statusCommand(),
 		conversationsCommand(), runsCommand(), deliveriesCommand(), questionsCommand(),
 		configCommand(), versionCommand(),
 	)
