@@ -75,15 +75,15 @@ type Config struct {
 
 // Provider is one model service.
 type Provider struct {
-	// API is the wire the service speaks; known providers need not say it.
+	// API is the wire the service speaks; empty: as known by the name, else openai.
 	API string `json:"api" enum:"openai,anthropic"`
-	// BaseURL is where it listens, with the version path, such as https://api.openai.com/v1.
+	// BaseURL is where it listens: for openai with the version path, such as https://api.openai.com/v1, for anthropic without it, such as https://api.anthropic.com.
 	BaseURL string `json:"base_url"`
 	// APIKey is the key, best written "${NAME}"; empty: the usual variable of a known provider, or no key.
 	APIKey Secret `json:"api_key"`
 	// Headers are added to each request.
 	Headers map[string]Secret `json:"headers"`
-	// Quirks names the table row of dialect differences; empty: found by the provider's name and address.
+	// Quirks is the table row of dialect differences; empty: found by the provider's name and address.
 	Quirks string `json:"quirks"`
 	// HeaderTimeout is how long to wait for the first byte of an answer, "0" for ever; empty: http.header_timeout.
 	HeaderTimeout *Duration `json:"header_timeout"`
@@ -103,7 +103,7 @@ type Database struct {
 
 // Web is the HTTP interface.
 type Web struct {
-	// Listen is host:port to listen on. Every request needs the token, on loopback too. MERCURY_LISTEN overrides it.
+	// Listen is the host:port to listen on. Every request needs the token, on loopback too. MERCURY_LISTEN overrides it.
 	Listen string `json:"listen"`
 	// Hosts are names under which a browser may reach it besides loopback, such as a tailnet name.
 	Hosts []string `json:"hosts"`
@@ -111,7 +111,7 @@ type Web struct {
 
 // Permissions of the owner's own conversations; nobody inherits them.
 type Permissions struct {
-	// Mode is ask (everything that changes something asks), guided (undoable work in scope runs, the rest asks) or allow-all.
+	// Mode decides what asks first: with ask everything that changes something, with guided what cannot be undone or is out of scope, with allow-all nothing but what is always blocked.
 	Mode string `json:"mode" enum:"ask,guided,allow-all"`
 	// Scopes are the folders that tools may use; empty: the workspace, to read and write.
 	Scopes []Scope `json:"scopes"`
