@@ -49,7 +49,10 @@ func TestALinkedFileStaysLinked(t *testing.T) {
 	dir := t.TempDir()
 	real, link := filepath.Join(dir, "real"), filepath.Join(dir, "link")
 	if err := os.Symlink("real", link); err != nil {
-		t.Skip("no symbolic links here")
+		if runtime.GOOS == "windows" {
+			return // links there are for administrators
+		}
+		t.Fatal(err)
 	}
 	for _, text := range []string{"made through a link to nothing", "changed"} {
 		if err := Write(link, []byte(text), 0o600); err != nil {

@@ -197,8 +197,10 @@ type Telegram struct {
 	Token Secret `json:"token"`
 	// APIURL is the Bot API server.
 	APIURL string `json:"api_url"`
-	// Allow lists user ids that may write without pairing.
-	Allow []string `json:"allow"`
+	// Owners are user ids that are you, besides those who paired.
+	Owners []string `json:"owners"`
+	// Members are user ids that may talk to the agent as members.
+	Members []string `json:"members"`
 	// Progress shows one line per tool step; /progress toggles it.
 	Progress bool `json:"progress"`
 }
@@ -209,8 +211,10 @@ type Discord struct {
 	Token Secret `json:"token"`
 	// APIURL is the REST address.
 	APIURL string `json:"api_url"`
-	// Allow lists user ids that may write without pairing.
-	Allow []string `json:"allow"`
+	// Owners are user ids that are you, besides those who paired.
+	Owners []string `json:"owners"`
+	// Members are user ids that may talk to the agent as members.
+	Members []string `json:"members"`
 	// Progress shows one line per tool step; /progress toggles it.
 	Progress bool `json:"progress"`
 }
@@ -223,16 +227,20 @@ type Slack struct {
 	AppToken Secret `json:"app_token"`
 	// APIURL is the Web API address.
 	APIURL string `json:"api_url"`
-	// Allow lists user ids that may write without pairing.
-	Allow []string `json:"allow"`
+	// Owners are user ids that are you, besides those who paired.
+	Owners []string `json:"owners"`
+	// Members are user ids that may talk to the agent as members.
+	Members []string `json:"members"`
 	// Progress shows one line per tool step; /progress toggles it.
 	Progress bool `json:"progress"`
 }
 
 // IMessage is the Messages application of this Mac.
 type IMessage struct {
-	// Allow lists addresses (numbers or mail) that may write without pairing.
-	Allow []string `json:"allow"`
+	// Owners are addresses (numbers or mail) that are you, besides those who paired.
+	Owners []string `json:"owners"`
+	// Members are addresses (numbers or mail) that may talk to the agent as members.
+	Members []string `json:"members"`
 	// Progress shows one line per tool step; /progress toggles it.
 	Progress bool `json:"progress"`
 }
@@ -241,10 +249,12 @@ type IMessage struct {
 type Relay struct {
 	// URL is the gateway's address.
 	URL string `json:"url" required:"true"`
-	// Token is the gateway's bearer token, best written "${MERCURY_RELAY_TOKEN}".
+	// Token is the gateway's bearer token, best written "${RELAY_TOKEN}".
 	Token Secret `json:"token"`
-	// Allow lists people who may write without pairing.
-	Allow []string `json:"allow"`
+	// Owners are sender ids that are you; nobody else is answered.
+	Owners []string `json:"owners"`
+	// Members are sender ids that may talk to the agent as members.
+	Members []string `json:"members"`
 	// Progress shows one line per tool step; /progress toggles it.
 	Progress bool `json:"progress"`
 }
@@ -371,8 +381,8 @@ func Default() *Config {
 		Memory:    Memory{Learn: true},
 		Spotify:   Spotify{RedirectURI: "http://127.0.0.1:6174/spotify/callback"},
 		HTTP: HTTP{
-			HeaderTimeout: Duration(5 * time.Minute),
-			IdleTimeout:   Duration(5 * time.Minute),
+			HeaderTimeout: Duration(3 * time.Minute),
+			IdleTimeout:   Duration(2 * time.Minute),
 		},
 		Backup: Backup{Every: Duration(24 * time.Hour), Keep: 7},
 		Log:    Log{Level: "info"},

@@ -13,7 +13,7 @@ import (
 func TestTheHomeIsWhereTheEnvironmentSaysElseTheUsualPlace(t *testing.T) {
 	user, err := os.UserHomeDir()
 	if err != nil {
-		t.Skip("this user has no folder")
+		t.Fatal(err)
 	}
 	for name, tt := range map[string]struct{ env, want string }{
 		"nothing set":   {"", filepath.Join(user, ".mercury")},
@@ -95,7 +95,7 @@ func TestDotenvRefusesTheRestWithItsLineAndWithoutItsValue(t *testing.T) {
 func TestAnOpenDotenvIsAWarning(t *testing.T) {
 	h := homeWith(t, map[string]string{".env": "A=1\n"})
 	if runtime.GOOS == "windows" {
-		t.Skip("Windows has no such modes")
+		return // where files have no such modes, there is nothing to warn of
 	}
 	if err := os.Chmod(h.Env(), 0o644); err != nil {
 		t.Fatal(err)
