@@ -34,6 +34,7 @@ type Room struct {
 var Layers = [][]Room{
 	{{"mercury", "the words of the house, as values"}},
 	{
+		{"atomicfile", "files replaced whole or not at all"},
 		{"argv", "one command line, parsed and refused when in doubt"},
 		{"sandbox", "the fence a command runs inside"},
 	},
