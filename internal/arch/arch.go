@@ -34,6 +34,7 @@ type Room struct {
 var Layers = [][]Room{
 	{{"mercury", "the words of the house, as values"}},
 	{
+		{"atomicfile", "files replaced whole or not at all"},
 		{"argv", "one command line, parsed and refused when in doubt"},
 		{"atomicfile", "files replaced whole or not at all"},
 		{"crash", "the points between which a kill must lose nothing"},

@@ -109,7 +109,7 @@ func probe(ctx context.Context, client *http.Client, base string) []string {
 func (c *Config) Use(f Found) {
 	p, written := c.Providers[f.Provider.Name]
 	if !written {
-		p = Provider{API: f.Provider.API, BaseURL: f.Provider.BaseURL, Quirks: f.Provider.Name}
+		p = Provider{API: f.Provider.API, BaseURL: f.Provider.BaseURL}
 	}
 	c.Providers[f.Provider.Name] = p
 	c.Model = f.Model

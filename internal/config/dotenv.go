@@ -254,7 +254,7 @@ func SetVariable(h Home, name, value string) error {
 		lines = append(lines, assignment)
 	}
 	if err := atomicfile.Write(h.Env(), []byte(strings.Join(lines, "")), 0o600); err != nil {
-		return fmt.Errorf("set variable %s: %w", name, err)
+		return fmt.Errorf("set variable %s: %w", name, unwritten(err))
 	}
 	return nil
 }

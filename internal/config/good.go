@@ -22,7 +22,7 @@ func (c *Config) Keep() error {
 		return nil
 	}
 	if err := atomicfile.Write(c.home.Good(), c.text, 0o600); err != nil {
-		return fmt.Errorf("keep the configuration: %w", err)
+		return fmt.Errorf("keep the configuration: %w", unwritten(err))
 	}
 	return nil
 }

@@ -108,7 +108,7 @@ func TestLaterLayersWinAndEveryValueKnowsItsOrigin(t *testing.T) {
 		{"channels.telegram.api_url", "https://api.telegram.org", "default"},
 		{"model", "openai/gpt-5-mini", "discovered"},
 		{"backup.every", "24h", "default"},
-		{"http.header_timeout", "5m", "default"},
+		{"http.header_timeout", "3m", "default"},
 	} {
 		e, err := c.Explain(tt.key)
 		if err != nil || e.Value != tt.value || e.Origin.String() != tt.origin {
@@ -224,7 +224,7 @@ func TestASecretPrintsItselfNowhere(t *testing.T) {
 }
 
 func TestOnAndYesAreTextsAndNullsAreDefaults(t *testing.T) {
-	h := homeWith(t, map[string]string{"mercury.yaml": "name: on\nowner: yes\nworkspace: null\nweb:\nchannels: { telegram: { token: 123, allow: [42, 007, 1.50] } }\n"})
+	h := homeWith(t, map[string]string{"mercury.yaml": "name: on\nowner: yes\nworkspace: null\nweb:\nchannels: { telegram: { token: 123, owners: [42, 007, 1.50] } }\n"})
 	c, err := Load(Source{Home: h, Getenv: variables(nil)})
 	if err != nil {
 		t.Fatal(err)
@@ -232,7 +232,7 @@ func TestOnAndYesAreTextsAndNullsAreDefaults(t *testing.T) {
 	if c.Name != "on" || c.Owner != "yes" || c.Workspace != "~/mercury" || c.Web.Listen != "127.0.0.1:6174" {
 		t.Errorf("%q %q %q %q", c.Name, c.Owner, c.Workspace, c.Web.Listen)
 	}
-	if got := c.Channels.Telegram.Allow; !slices.Equal(got, []string{"42", "007", "1.50"}) {
+	if got := c.Channels.Telegram.Owners; !slices.Equal(got, []string{"42", "007", "1.50"}) {
 		t.Errorf("ids became %q", got)
 	}
 }
@@ -302,7 +302,7 @@ func TestChangedNamesWhatAReloadMustTouch(t *testing.T) {
 	}
 	before := load("log: {level: info}\ngithub: {token: a}\nchannels: {relay: {url: http://a}}\n")
 	after := load("log: {level: debug}\ngithub: {token: b}\n")
-	want := []string{"github.token", "log.level", "channels.relay.allow", "channels.relay.progress", "channels.relay.token", "channels.relay.url"}
+	want := []string{"github.token", "log.level", "channels.relay.members", "channels.relay.owners", "channels.relay.progress", "channels.relay.token", "channels.relay.url"}
 	if got := Changed(before, after); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}

@@ -258,7 +258,7 @@ func TestTheSchemaAgreesWithTheLoaderAboutTheExample(t *testing.T) {
 		{"an unknown key", "nmae: x\n", false},
 		{"a wrong mode", "permissions: {mode: always}\n", false},
 		{"a channel's unknown key", "channels: {telegram: {tokn: x}}\n", false},
-		{"numeric ids of people", "channels: {telegram: {token: x, allow: [1, '2']}}\n", true},
+		{"numeric ids of people", "channels: {telegram: {token: x, members: [1, '2']}}\n", true},
 		{"a relay without a url", "channels: {relay: {token: x}}\n", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

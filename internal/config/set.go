@@ -49,7 +49,7 @@ func Set(src Source, key, value string) (*Config, error) {
 	}
 	old, err := readLimited(src.Home.Config(), maxFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("set %s: %w", key, err)
+		return nil, &mercury.Error{Kind: mercury.Setup, Help: "Make mercury.yaml a readable file.", Err: fmt.Errorf("set %s: %w", key, err)}
 	}
 	text := old
 	if errors.Is(err, fs.ErrNotExist) {
@@ -73,9 +73,12 @@ func Set(src Source, key, value string) (*Config, error) {
 		return nil, &mercury.Error{Kind: mercury.Conflict, Help: "Look at the file and try again.", Err: fmt.Errorf("set %s: somebody else changed mercury.yaml meanwhile", key)}
 	}
 	if err := atomicfile.Write(src.Home.Config(), text, 0o600); err != nil {
-		return nil, fmt.Errorf("set %s: %w", key, err)
+		return nil, fmt.Errorf("set %s: %w", key, unwritten(err))
 	}
-	return c, WriteSchema(src.Home)
+	if err := WriteSchema(src.Home); err != nil {
+		c.Warnings = append(c.Warnings, err.Error())
+	}
+	return c, nil
 }
 
 // WriteSchema puts the schema beside mercury.yaml, for editors.
@@ -86,7 +89,10 @@ func WriteSchema(h Home) error {
 	if old, err := readLimited(h.Schema(), maxFile); err == nil && bytes.Equal(old, schema) {
 		return nil
 	}
-	return atomicfile.Write(h.Schema(), schema, 0o600)
+	if err := atomicfile.Write(h.Schema(), schema, 0o600); err != nil {
+		return unwritten(err)
+	}
+	return nil
 }
 
 // onlyChanged compares what the file said before with what it says now: the

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -58,7 +59,7 @@ func TestSetChangesItsValueAndNotAnotherByte(t *testing.T) {
 			if b, _ := os.ReadFile(h.Schema()); string(b) != string(Schema()) {
 				t.Error("the schema is not beside the file")
 			}
-			if info, _ := os.Stat(h.Config()); info.Mode().Perm()&0o077 != 0 {
+			if info, _ := os.Stat(h.Config()); runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
 				t.Errorf("others can read it: %v", info.Mode())
 			}
 		})
@@ -136,5 +137,20 @@ func TestAHomeOfTheTypeScriptMercuryIsNeverWritten(t *testing.T) {
 				t.Errorf("%d files, want %d", len(entries), len(files))
 			}
 		})
+	}
+}
+
+func TestAHomeThatCannotBeWrittenSaysHowToMendIt(t *testing.T) {
+	dir := t.TempDir() + "/file"
+	if err := os.WriteFile(dir, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h, _ := HomeAt(dir + "/home")
+	_, set := Set(Source{Home: h, Getenv: variables(nil)}, "name", "X")
+	_, token := h.Token()
+	for what, err := range map[string]error{"set": set, "token": token, "variable": SetVariable(h, "A", "b")} {
+		if mercury.KindOf(err) != mercury.Setup || mercury.HelpOf(err) == "" {
+			t.Errorf("%s: %v (%s)", what, err, mercury.HelpOf(err))
+		}
 	}
 }
