@@ -190,7 +190,7 @@ func second(t *testing.T, name string, c *Client, server *recorded, req llm.Requ
 		t.Fatalf("the request is no JSON: %s", server.bodies[1])
 	}
 	// The first request's bytes up to its changing end begin the second's.
-	stable, _, _ := strings.Cut(server.bodies[0], `What is in this folder?`)
+	stable, _, _ := strings.Cut(server.bodies[0], `{"role":"user"`)
 	if !strings.HasPrefix(server.bodies[1], stable) {
 		t.Errorf("the prefix changed:\n%s\n%s", server.bodies[0], server.bodies[1])
 	}
