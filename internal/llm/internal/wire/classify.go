@@ -84,7 +84,7 @@ var overflow = sync.OnceValue(func() []*regexp.Regexp {
 		"(?i)`?inputs`? tokens \\+ `?max_new_tokens`? must be <= (\\d+)",               // Together
 		`(?i)exceeds? the available context size(?: \((\d+))?`,                         // llama.cpp
 		`(?i)context length of only (\d+) tokens`,                                      // LM Studio
-		`(?i)greater than the context length`,                                          // LM Studio
+		`(?i)(?:greater than|exceeds) the context length`,                                          // LM Studio
 		`(?i)context window exceeds limit(?: ?\(?(\d+))?`,                              // MiniMax
 		`(?i)prompt exceeds max(?:imum)? length`,                                       // Z.ai
 		`(?i)exceeded model token limit: (\d+)`,                                        // Moonshot
