@@ -70,7 +70,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if !errors.As(err, &e) {
 		e = &exit{code: codeOf(err), err: err}
 	}
-	if !e.silent {
+	if !e.silent && !(ctx.Err() != nil && errors.Is(err, context.Canceled)) {
 		fmt.Fprintln(stderr, "mercury: "+message(err))
 	}
 	return e.code

@@ -90,15 +90,18 @@ func Run(ctx context.Context, o Options) (err error) {
 	if o.Alone {
 		in, script := io.Pipe()
 		line.In, line.Prompt = in, " "
-		p := &player{out: o.Out, typed: script, kill: func() { t.killAndStart(ctx) }, done: make(chan struct{})}
+		p := &player{out: o.Out, typed: script, kill: func() { t.killAndStart(ctx) }, events: make(chan client.Event, 4096)}
 		line.Heard = p.heard
-		go p.play(ctx)
+		stuck := make(chan error, 1)
+		go func() { stuck <- p.play(ctx) }()
 		defer in.Close()
+		if err := line.Run(ctx); err != nil {
+			return err
+		}
+		in.Close()
+		return <-stuck
 	}
-	if err := line.Run(ctx); err != nil {
-		return err
-	}
-	return context.Cause(ctx)
+	return line.Run(ctx)
 }
 
 // tour is a demonstration under way.
@@ -208,7 +211,9 @@ func (t *tour) attach(ctx context.Context) (*client.Client, error) {
 	}
 }
 
-func (t *tour) attachOnce(ctx context.Context) (*client.Client, error) { return t.o.Attach(ctx, t.home) }
+func (t *tour) attachOnce(ctx context.Context) (*client.Client, error) {
+	return t.o.Attach(ctx, t.home)
+}
 
 // killAndStart ends the runtime as a power cut would and starts it again.
 func (t *tour) killAndStart(ctx context.Context) {
@@ -242,45 +247,53 @@ type player struct {
 	out    io.Writer
 	typed  *io.PipeWriter
 	kill   func()
-	done   chan struct{}
 	events chan client.Event
-	once   sync.Once
 }
 
+// patience is how long one line of the scene may take.
+const patience = 30 * time.Second
+
 func (p *player) heard(ev client.Event) {
-	p.once.Do(p.init)
 	select {
 	case p.events <- ev:
 	default: // nobody plays any more
 	}
 }
 
-func (p *player) init() { p.events = make(chan client.Event, 4096) }
-
-func (p *player) play(ctx context.Context) {
+// play types the whole scene and closes the input. An error says where it got
+// stuck.
+func (p *player) play(ctx context.Context) error {
 	defer p.typed.Close()
-	p.once.Do(p.init)
-	for i, l := range demo.Tour() {
-		if !p.say(l.Type) || !p.follow(ctx, i == len(demo.Tour())-1) {
-			return
+	lines := demo.Tour()
+	for i, l := range lines {
+		if err := p.say(l.Type); err != nil {
+			return err
+		}
+		if err := p.follow(ctx, i == len(lines)-1); err != nil {
+			return fmt.Errorf("the scene got stuck at %q: %w", l.Type, err)
 		}
 	}
+	return nil
 }
 
-func (p *player) say(line string) bool {
+func (p *player) say(line string) error {
 	fmt.Fprintf(p.out, "> %s\n", line)
 	_, err := fmt.Fprintln(p.typed, line)
-	return err == nil
+	return err
 }
 
-// follow waits for the end of the run that the last line began.
-func (p *player) follow(ctx context.Context, counting bool) bool {
+// follow waits for the end of the run that the last line began, says yes to
+// what it asks, and kills the runtime once while it counts.
+func (p *player) follow(ctx context.Context, counting bool) error {
 	killed := !counting
 	heard := ""
+	timeout := time.After(patience)
 	for {
 		select {
 		case <-ctx.Done():
-			return false
+			return ctx.Err()
+		case <-timeout:
+			return fmt.Errorf("no answer within %s", patience)
 		case ev := <-p.events:
 			switch ev.Type {
 			case "delta":
@@ -294,14 +307,14 @@ func (p *player) follow(ctx context.Context, counting bool) bool {
 				var q api.Question
 				if json.Unmarshal(ev.Data, &q) == nil && q.State == string(mercury.QuestionOpen) {
 					time.Sleep(250 * time.Millisecond) // what is typed at once is no answer
-					if !p.say("y") {
-						return false
+					if err := p.say("y"); err != nil {
+						return err
 					}
 				}
 			case "run":
 				var r api.Run
 				if json.Unmarshal(ev.Data, &r) == nil && r.State != "" && !mercury.RunState(r.State).Live() {
-					return true
+					return nil
 				}
 			}
 		}

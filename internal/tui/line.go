@@ -44,6 +44,7 @@ type Line struct {
 	open     []api.Question    // waiting for an answer here, oldest first
 	asked    time.Time         // when the first of them was shown
 	streamed strings.Builder   // deltas since the last entry
+	missed   bool              // the stream broke: the deltas may lack their beginning
 	column   bool              // the cursor is inside a line
 	tools    map[string]string // call id to tool
 }
@@ -222,6 +223,10 @@ func (l *Line) watch(ctx context.Context, ready func()) {
 			l.say("  (the runtime is gone; waiting for it. Nothing you sent is lost)")
 			broken = true
 		}
+		l.mu.Lock()
+		l.streamed.Reset()
+		l.missed = true
+		l.mu.Unlock()
 		select {
 		case <-ctx.Done():
 			return
@@ -320,8 +325,9 @@ func (l *Line) entry(e api.Entry) {
 	l.seq = e.Seq
 	switch mercury.EntryKind(e.Kind) {
 	case mercury.AssistantEntry:
-		shown := l.streamed.String()
+		shown, missed := l.streamed.String(), l.missed
 		l.streamed.Reset()
+		l.missed = false
 		if e.Hidden {
 			if e.Text != "" {
 				l.newline()
@@ -332,7 +338,7 @@ func (l *Line) entry(e api.Entry) {
 		if rest, ok := strings.CutPrefix(e.Text, shown); ok && shown != "" {
 			fmt.Fprint(l.Out, Safe(rest))
 			l.column = true
-		} else if e.Text != "" {
+		} else if e.Text != "" && !(missed && shown != "" && strings.HasSuffix(e.Text, shown)) {
 			l.newline()
 			fmt.Fprint(l.Out, Safe(e.Text))
 			l.column = true
