@@ -46,8 +46,8 @@ type Profile struct {
 	// named.
 	Image func(mercury.File) ([]byte, error)
 
-	// Addresses says where the answers of a conversation go. Nil: to the
-	// conversation's own id.
+	// Addresses says where answers and questions go. Nil: to the mandate's
+	// destination, else to the conversation itself where people read it.
 	Addresses func(mercury.Conversation) []string
 }
 
@@ -63,9 +63,6 @@ func (p Profile) withDefaults() Profile {
 	}
 	if p.Tail == nil {
 		p.Tail = Tail
-	}
-	if p.Addresses == nil {
-		p.Addresses = func(c mercury.Conversation) []string { return []string{c.ID} }
 	}
 	p.Limits = p.Limits.withDefaults()
 	return p

@@ -90,10 +90,10 @@ func cureOther(run mercury.Run, err error) engine.Cure {
 // Failure words the end of a run that failed or went to the dead list.
 func (a *Agent) Failure(_ mercury.Run, code string, err error) string {
 	switch class := llm.ClassOf(err); {
-	case class == "" && err == nil:
-		return fmt.Sprintf("I could not finish this. [reason: %s]", code)
 	case class == "":
-		text := "I could not finish this: " + preview(err.Error(), 300) + "."
+		// What went wrong inside is for the log; a person gets what they can
+		// act on.
+		text := "I could not finish this."
 		if help := mercury.HelpOf(err); help != "" {
 			text += " " + help
 		}

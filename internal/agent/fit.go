@@ -26,9 +26,10 @@ const (
 	levelBare         // and only the newest round, its outputs cut, in a quarter
 )
 
-// fit builds the request at the given level, or at the next one that fits.
-// The error means that nothing left can be taken away.
-func (t *turn) fit(level int) (shape, error) {
+// fit builds the request at the given level, or at the next one that fits and
+// is smaller than below, if that is not 0. The error means that nothing left
+// can be taken away.
+func (t *turn) fit(level, below int) (shape, error) {
 	for ; level <= levelBare; level++ {
 		s := t.shape(level)
 		room := t.profile.Window - t.profile.Window/50
@@ -38,7 +39,7 @@ func (t *turn) fit(level int) (shape, error) {
 			// Shortening early keeps a long talk from failing late.
 			fits = fits && s.size <= t.profile.Window*4/5
 		}
-		if fits {
+		if fits && (below == 0 || s.size < below) {
 			s.request.MaxTokens = answer
 			return s, nil
 		}

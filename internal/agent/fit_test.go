@@ -47,7 +47,7 @@ func TestARequestIsShortenedUntilItFits(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			turn := talk(tt.turns, tt.size)
-			s, err := turn.fit(levelWhole)
+			s, err := turn.fit(levelWhole, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -78,7 +78,7 @@ func TestARequestIsShortenedUntilItFits(t *testing.T) {
 				m.Seq, m.ConversationID, m.ID = turn.last, "local/test", fmt.Sprint("en_", turn.last)
 				turn.entries = append(turn.entries, m)
 			}
-			again, err := turn.fit(levelWhole)
+			again, err := turn.fit(levelWhole, 0)
 			if err != nil || again.level != levelWhole {
 				t.Errorf("after its marks were stored the request is at level %d, %v", again.level, err)
 			}
@@ -97,7 +97,7 @@ func outlineWhole(req llm.Request) string {
 func TestWhatCannotBeShortenedIsSaid(t *testing.T) {
 	turn := talk(1, 10)
 	turn.entries[0].Text = strings.Repeat("a whole book ", 30_000)
-	if _, err := turn.fit(levelWhole); llm.ClassOf(err) != llm.ContextLength {
+	if _, err := turn.fit(levelWhole, 0); llm.ClassOf(err) != llm.ContextLength {
 		t.Errorf("error is %v, want context_length", err)
 	}
 }

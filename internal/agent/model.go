@@ -17,7 +17,7 @@ import (
 // it. A crash in between asks again: a model call leaves no mark on the world.
 func (t *turn) ask(ctx context.Context) error {
 	round := t.lastRound() + 1
-	s, err := t.fit(0)
+	s, err := t.fit(levelWhole, 0)
 	if err != nil {
 		return t.outage(ctx, round, err)
 	}
@@ -32,6 +32,7 @@ func (t *turn) ask(ctx context.Context) error {
 		if err != nil {
 			return engine.StepResult{}, err
 		}
+		t.streamed.Reset()
 		result := t.digest(round, s, response)
 		row := settled(reserved, response.Provider, response.Model, result.Usage)
 		result.Ledger = &row
@@ -55,12 +56,15 @@ func (t *turn) awaited(round int) bool {
 	})
 }
 
+// maxRefused is how often one step makes its request shorter after a refusal.
+const maxRefused = 4
+
 // stream asks until there is an answer, and takes away from the request what
 // the provider refuses: thinking it does not know, once, and length, step by
 // step.
 func (t *turn) stream(ctx context.Context, s shape, awaited bool) (shape, llm.Response, error) {
 	var failed []llm.Attempt
-	for bare := false; ; {
+	for bare, refused := false, 0; ; {
 		s.request.Insist = awaited
 		response, err := t.profile.Model.Stream(ctx, s.request, t.show)
 		failed = append(failed, response.Failed...)
@@ -84,13 +88,17 @@ func (t *turn) stream(ctx context.Context, s shape, awaited bool) (shape, llm.Re
 			bare = true
 			s.request.Messages = withoutThinking(s.request.Messages)
 		case class == llm.ContextLength:
+			// What was refused is larger than the window, whatever we were
+			// told its size is.
+			t.profile.Window = min(t.profile.Window, s.size)
 			if named := llmError(err).Limit; named > 0 {
 				t.profile.Window = min(t.profile.Window, named)
 			}
-			shorter, tooLong := t.fit(s.level + 1)
-			if tooLong != nil {
+			shorter, tooLong := t.fit(min(s.level+1, levelBare), s.size)
+			if tooLong != nil || refused == maxRefused {
 				return s, response, err
 			}
+			refused++
 			if s = shorter; bare {
 				s.request.Messages = withoutThinking(s.request.Messages)
 			}
@@ -280,7 +288,7 @@ func (t *turn) fallback(r llm.Response) (say *mercury.Entry, told bool) {
 // tell sends a notice to where the answer goes.
 func (t *turn) tell(request, text string) func(*engine.Tx) error {
 	return func(tx *engine.Tx) error {
-		for _, address := range t.profile.Addresses(t.conversation) {
+		for _, address := range t.addresses() {
 			_, _, err := tx.Emit(mercury.Delivery{Address: address, ConversationID: t.run.ConversationID, RunID: t.run.ID,
 				RequestID: request, Kind: mercury.NoticeDelivery, Text: text})
 			if err != nil {

@@ -253,6 +253,9 @@ func (t *turn) do(ctx context.Context, c *call) error {
 		}
 	}
 	if c.run != nil && sc.Effect == mercury.Once {
+		if q := c.question; q != nil && !c.begun && (q.Answer == mercury.AnswerOnce || q.Always == "") {
+			sc.Grants = []string{engine.GrantID(q.ID)}
+		}
 		sc.Begin = func(tx *engine.Tx) error { return t.stillAllowed(ctx, tx, c) }
 	}
 	_, err := t.w.Do(ctx, sc, func(ctx context.Context) (engine.StepResult, error) {

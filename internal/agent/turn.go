@@ -29,6 +29,9 @@ func (a *Agent) Turn(ctx context.Context, w *engine.Work) error {
 			return err
 		}
 		ended, err := t.next(ctx)
+		if errors.Is(err, engine.ErrCanceled) || errors.Is(context.Cause(ctx), engine.ErrCanceled) {
+			return t.stop(ctx)
+		}
 		if ended || err != nil {
 			return err
 		}
@@ -50,6 +53,7 @@ type turn struct {
 	tail         string
 	journal      []mercury.Step
 	questions    map[string]mercury.Question // newest by call id
+	streamed     strings.Builder             // text of the model call in hand
 }
 
 // begin reads who answers, and keeps what an earlier claim had streamed.
@@ -98,7 +102,9 @@ func (t *turn) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.journal = t.w.Journal()
+	if err := t.readJournal(ctx); err != nil {
+		return err
+	}
 	asked, err := t.w.Questions(ctx)
 	if err != nil {
 		return fmt.Errorf("read questions: %w", err)
@@ -108,6 +114,26 @@ func (t *turn) load(ctx context.Context) error {
 		if old, ok := t.questions[q.CallID]; !ok || q.CreatedAt.After(old.CreatedAt) || q.CreatedAt.Equal(old.CreatedAt) && q.ID > old.ID {
 			t.questions[q.CallID] = q
 		}
+	}
+	return nil
+}
+
+// readJournal reads the steps so far. An ending too large for its row is
+// fetched from where the engine keeps it.
+func (t *turn) readJournal(ctx context.Context) error {
+	t.journal = t.w.Journal()
+	for i, s := range t.journal {
+		if s.Kind != stepModel || s.OutputRef == "" || s.Output != nil {
+			continue
+		}
+		whole, err := t.w.Do(ctx, engine.StepCall{Round: s.Round, CallID: s.CallID, Kind: s.Kind, Name: s.Name, Effect: s.Effect},
+			func(context.Context) (engine.StepResult, error) {
+				return engine.StepResult{}, fmt.Errorf("read model step of round %d: its output is gone", s.Round)
+			})
+		if err != nil {
+			return err
+		}
+		t.journal[i] = whole
 	}
 	return nil
 }
@@ -356,23 +382,22 @@ func (t *turn) taint() []string { return taintOf(t.entries, t.run.Actor) }
 
 // settle stores the answer and its deliveries and ends the run, unless more
 // input has arrived: then the answer is stored and held, and the turn goes on.
+// The words of a failure are the engine's to tell: it always does.
 func (t *turn) settle(ctx context.Context, end ending) (ended bool, err error) {
 	t.phase("sending", "")
+	o := engine.Outcome{State: end.State, Code: end.Code}
+	if end.State == mercury.RunFailed {
+		o.Error = end.Text
+		return true, t.w.Settle(ctx, o, nil)
+	}
 	shown := end.Shown
 	if shown == "" {
 		shown = end.Text
 	}
-	o := engine.Outcome{
-		Entries: []mercury.Entry{{Kind: mercury.AssistantEntry, RunID: t.run.ID, Round: end.Round,
-			Text: end.Text, Data: encode(end.Data), Taint: end.Taint}},
-		State: end.State,
-		Code:  end.Code,
-	}
-	if end.State != "" && end.State != mercury.RunDone {
-		o.Error = end.Text
-	}
+	o.Entries = []mercury.Entry{{Kind: mercury.AssistantEntry, RunID: t.run.ID, Round: end.Round,
+		Text: end.Text, Data: encode(end.Data), Taint: end.Taint}}
 	files := t.files()
-	for _, address := range t.profile.Addresses(t.conversation) {
+	for _, address := range t.addresses() {
 		o.Answer = append(o.Answer, mercury.Delivery{
 			Address: address, ConversationID: t.run.ConversationID, RunID: t.run.ID,
 			RequestID: fmt.Sprintf("answer/%s/%d", t.run.ID, end.Round),
@@ -386,6 +411,44 @@ func (t *turn) settle(ctx context.Context, end ending) (ended bool, err error) {
 		return false, err
 	}
 	return true, nil
+}
+
+// addresses is where this run's answers and questions go. A child's answer is
+// its parent's to read, and threads of bots and helpers are read where they
+// stand.
+func (t *turn) addresses() []string {
+	c := t.conversation
+	switch {
+	case t.profile.Addresses != nil:
+		return t.profile.Addresses(c)
+	case t.run.Mandate.Destination != "":
+		return []string{t.run.Mandate.Destination}
+	case t.run.ParentID != "" && !t.run.Detached, c.Kind == "bot", c.Kind == "helper", c.Kind == "fork" && c.ParentID == "":
+		return nil
+	case c.Kind == "fork":
+		return []string{c.ParentID}
+	}
+	return []string{c.ID}
+}
+
+// stop ends a run that somebody cancelled. What had been streamed by then
+// stays, marked as broken off; without any, the engine ends the run as well.
+func (t *turn) stop(ctx context.Context) error {
+	text := t.streamed.String()
+	if strings.TrimSpace(text) == "" {
+		return engine.ErrCanceled
+	}
+	reason := ""
+	err := t.w.View(context.WithoutCancel(ctx), func(tx store.Tx) error {
+		r, err := tx.Run(t.run.ID)
+		reason = r.Cancel
+		return err
+	})
+	if err != nil {
+		return errors.Join(engine.ErrCanceled, err)
+	}
+	return t.w.Settle(ctx, engine.Outcome{State: mercury.RunStopped, Code: reason,
+		Entries: []mercury.Entry{aborted(t.run.ID, text)}}, nil)
 }
 
 // files returns what tools made for the person since the last answer.
@@ -407,10 +470,21 @@ func hasCalls(e mercury.Entry) bool {
 	return slices.ContainsFunc(data[assistantData](e).Parts, func(p llm.Part) bool { return p.Kind == llm.ToolCall })
 }
 
-// park waits for answers without holding anything.
+// park asks people and waits for their answers without holding anything.
 func (t *turn) park(ctx context.Context, questions []mercury.Question, reason string) error {
 	t.phase("waiting", reason)
-	return t.w.Park(ctx, engine.Park{Questions: questions, Reason: reason}, nil)
+	return t.w.Park(ctx, engine.Park{Questions: questions, Reason: reason}, func(tx *engine.Tx) error {
+		for _, q := range questions {
+			for _, address := range t.addresses() {
+				_, _, err := tx.Emit(mercury.Delivery{Address: address, ConversationID: t.run.ConversationID, RunID: t.run.ID,
+					RequestID: "question/" + q.ID, Kind: mercury.QuestionDelivery, QuestionID: q.ID, Text: sayQuestion(q)})
+				if err != nil {
+					return fmt.Errorf("emit question: %w", err)
+				}
+			}
+		}
+		return nil
+	})
 }
 
 // Phase is the Data of a "phase" event: what a turn is at, for faces. Step is

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/mercury-agent/mercury/internal/llm"
+	"github.com/mercury-agent/mercury/internal/mercury"
 )
 
 // Everything a person reads about a turn that did not go well is worded here.
@@ -57,6 +58,21 @@ func sayRefused(err error) string {
 // sayGaveUp ends a run nobody waits for in a chat.
 func sayGaveUp(err error) string {
 	return "The model did not answer after several attempts (" + reason(err) + ")."
+}
+
+// sayQuestion is a question as text, for faces without buttons.
+func sayQuestion(q mercury.Question) string {
+	text := q.Title
+	if q.Body != "" && q.Body != q.Title {
+		text += "\n\n" + q.Body
+	}
+	for i, c := range q.Choices {
+		if i == 0 {
+			text += "\n"
+		}
+		text += fmt.Sprintf("\n%s: %s", c.Value, c.Label)
+	}
+	return text
 }
 
 // sayFallback says who answered in place of whom, and why.
