@@ -39,6 +39,7 @@ var Layers = [][]Room{
 		{"atomicfile", "files replaced whole or not at all"},
 		{"crash", "the points between which a kill must lose nothing"},
 		{"sandbox", "the fence a command runs inside"},
+		{"crash", "points between which a kill must lose nothing; empty in ordinary builds"},
 	},
 	{{"store", "what is kept: contract, SQLite, PostgreSQL"}},
 	{
