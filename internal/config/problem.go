@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"unicode"
 )
 
@@ -122,15 +123,16 @@ type shape struct {
 	with    string
 }
 
-// secretShapes are compiled when an error is shown, not at every start.
-func secretShapes() []shape {
+// secretShapes and longWords are compiled when the first error is shown, not at
+// every start.
+var secretShapes = sync.OnceValue(func() []shape {
 	return []shape{
 		{regexp.MustCompile(`(?i)((?:key|token|secret|password|passwd|authorization|cookie|proxy)["']?\s*[:=]\s*)(?:"\$\{[^"]*"|'\$\{[^']*'|\$\{[^\s]*|"[^"]*"?|'[^']*'?|[^\s,}#][^,}#]*)`), "${1}" + Masked},
 		{regexp.MustCompile(`(://)[^/\s@]*@`), "${1}" + Masked + "@"},
 	}
-}
+})
 
-func longWords() *regexp.Regexp { return regexp.MustCompile(`[A-Za-z0-9_\-+=.]{16,}`) }
+var longWords = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[A-Za-z0-9_\-+=.]{16,}`) })
 
 // looksSecret reports whether a word mixes letters and digits as keys do.
 func looksSecret(word string) bool {
