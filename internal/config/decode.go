@@ -166,7 +166,7 @@ func (d *decoder) value(node ast.Node, path []string, target reflect.Value) {
 		}
 		return
 	case len(path) > maxDepth:
-		d.wrong(node, path, "is nested too deep", "")
+		d.wrong(node, path, "is nested too deep", "Move it to where it belongs.")
 		return
 	}
 	if node.Type() == ast.NullType {
@@ -234,11 +234,10 @@ func (d *decoder) pairs(node ast.Node, path []string, depth int) ([]*ast.Mapping
 	case *ast.MappingValueNode:
 		values = []*ast.MappingValueNode{n}
 	default:
-		what := "keys and values"
 		if len(path) == 0 {
 			d.problem(position(node), "", "the file does not hold keys and values", `Begin with a line such as "model: openai/gpt-5-mini".`)
 		} else {
-			d.wrong(node, path, "should hold "+what+", not "+describe(node), "")
+			d.wrong(node, path, "should hold keys and values, not "+describe(node), "Write its keys in the lines below, indented by two more blanks.")
 		}
 		return nil, false
 	}

@@ -196,6 +196,10 @@ func isName(s string) bool {
 	return s != ""
 }
 
+var errReference = errors.New("broken reference")
+
+const referenceHelp = "Write a reference like ${NAME}, with letters, digits and _; $${ stands for the two characters."
+
 // expand replaces ${NAME} in s by look-ups and returns the first name that
 // was not found. "$${" writes "${"; any other $ stands for itself.
 func (e *environment) expand(s string) (value, missing string, err error) {
@@ -217,7 +221,7 @@ func (e *environment) expand(s string) (value, missing string, err error) {
 		b.WriteString(before)
 		name, after, closed := strings.Cut(rest, "}")
 		if !closed || !isName(name) {
-			return "", "", errors.New(`a reference is written ${NAME}, with letters, digits and _; write $${ for the two characters`)
+			return "", "", errReference
 		}
 		v, _, ok := e.lookup(name)
 		if !ok && missing == "" {

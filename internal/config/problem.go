@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"unicode"
 )
 
@@ -57,6 +58,8 @@ func (ps Problems) Error() string {
 	return strings.Join(texts, "\n")
 }
 
+const longLine = 1000 // bytes; longer ones are not shown
+
 // excerpt shows line n of text with one line before it and a caret below the
 // column. Values that may be secret are masked: those of hidden, and what
 // looks like one.
@@ -65,7 +68,13 @@ func excerpt(text []byte, line, column int, hidden []string) string {
 	if line < 1 || line > len(lines) {
 		return ""
 	}
-	shown := func(s string) []rune { return []rune(printable(maskLine(mask(s, hidden)))) }
+	shown := func(s string) []rune {
+		if len(s) > longLine {
+			// Cutting it could cut a secret, so that no mask would know it.
+			return []rune(fmt.Sprintf("(a line of %d bytes)", len(s)))
+		}
+		return []rune(printable(maskLine(mask(s, hidden))))
+	}
 	var b strings.Builder
 	for n := max(1, line-1); n <= line; n++ {
 		runes := shown(lines[n-1])
@@ -122,15 +131,16 @@ type shape struct {
 	with    string
 }
 
-// secretShapes are compiled when an error is shown, not at every start.
-func secretShapes() []shape {
+// secretShapes and longWords are compiled when the first error is shown, not at
+// every start.
+var secretShapes = sync.OnceValue(func() []shape {
 	return []shape{
 		{regexp.MustCompile(`(?i)((?:key|token|secret|password|passwd|authorization|cookie|proxy)["']?\s*[:=]\s*)(?:"\$\{[^"]*"|'\$\{[^']*'|\$\{[^\s]*|"[^"]*"?|'[^']*'?|[^\s,}#][^,}#]*)`), "${1}" + Masked},
 		{regexp.MustCompile(`(://)[^/\s@]*@`), "${1}" + Masked + "@"},
 	}
-}
+})
 
-func longWords() *regexp.Regexp { return regexp.MustCompile(`[A-Za-z0-9_\-+=.]{16,}`) }
+var longWords = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[A-Za-z0-9_\-+=.]{16,}`) })
 
 // looksSecret reports whether a word mixes letters and digits as keys do.
 func looksSecret(word string) bool {

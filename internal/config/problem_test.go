@@ -34,6 +34,11 @@ func TestWhatIsWrongIsShownAtItsPlaceWithItsRemedy(t *testing.T) {
 			if !errors.As(err, &problems) || mercury.KindOf(err) != mercury.Setup || mercury.HelpOf(err) == "" {
 				t.Errorf("not a Setup error with help that holds the problems: %#v", err)
 			}
+			for _, p := range problems {
+				if p.Help == "" || p.File == "" || p.Line == 0 || p.Excerpt == "" {
+					t.Errorf("a problem without its place or its remedy: %+v", p)
+				}
+			}
 			shown := strings.ReplaceAll(problems.Error(), h.Config(), "mercury.yaml") + "\n"
 			golden(t, file, []byte(text+line+shown))
 		})

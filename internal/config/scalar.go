@@ -19,7 +19,7 @@ func (d *decoder) scalar(node ast.Node, path []string, target reflect.Value) {
 		value, missing, err := d.env.expand(text)
 		switch {
 		case err != nil:
-			d.wrong(node, path, "holds a broken reference: "+err.Error(), "")
+			d.wrong(node, path, "holds a broken reference", referenceHelp)
 		case missing != "":
 			d.wrong(node, path, fmt.Sprintf("needs the variable %s, which is not set", missing), fmt.Sprintf("Set %s in the environment or in .env of the Mercury home.", missing))
 		default:
@@ -35,14 +35,14 @@ func (d *decoder) scalar(node ast.Node, path []string, target reflect.Value) {
 	case reflect.Int, reflect.Int64:
 		n, ok := integerOf(node)
 		if !ok || target.OverflowInt(n) {
-			d.wrong(node, path, "should be a whole number, not "+describe(node), "")
+			d.wrong(node, path, "should be a whole number, not "+describe(node), "Write it in digits, such as 50 or 1_000_000.")
 			return
 		}
 		target.SetInt(n)
 	case reflect.Float64:
 		f, ok := floatOf(node)
 		if !ok {
-			d.wrong(node, path, "should be a number, not "+describe(node), "")
+			d.wrong(node, path, "should be a number, not "+describe(node), "Write it in digits, such as 2.5.")
 			return
 		}
 		target.SetFloat(f)
@@ -60,7 +60,7 @@ func (d *decoder) secret(node ast.Node, path []string, target reflect.Value) {
 	}
 	s, err := d.env.secret(joinKey(path), text)
 	if err != nil {
-		d.wrong(node, path, "holds a broken reference: "+err.Error(), "")
+		d.wrong(node, path, "holds a broken reference", referenceHelp)
 		return
 	}
 	target.Set(reflect.ValueOf(s))

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"os"
+	"reflect"
 	"runtime"
 	"strings"
 	"testing"
@@ -152,5 +153,80 @@ func TestAHomeThatCannotBeWrittenSaysHowToMendIt(t *testing.T) {
 		if mercury.KindOf(err) != mercury.Setup || mercury.HelpOf(err) == "" {
 			t.Errorf("%s: %v (%s)", what, err, mercury.HelpOf(err))
 		}
+	}
+}
+
+func TestEveryKeyCanBeSetInFilesOfEveryLayout(t *testing.T) {
+	layouts := map[string]string{
+		"empty":      "",
+		"example":    example,
+		"comments":   "# one\n\n  # two\n# three\n",
+		"empty keys": "# c\nweb:\nlimits: # l\n\nchannels: {}\nproviders: ~   # p\npermissions: {mode: ask}\nlog: # last",
+		"blocks":     "web: # w\n    # inside\n    listen: \"127.0.0.1:1\"\n\nlimits:\n  turn:\n    steps: 5 # s\n\n  # before code\n  code:\n    minutes: 6\nchannels:\n  relay:\n    url: http://r # r\n    owners:\n    - a\n    # between\n    - b\n# end\nproviders:\n  openai:\n    headers:\n      X: y\nname: 'Q' # q",
+		"windows":    "web: # w\r\n  listen: \"127.0.0.1:1\"\r\n\r\nbackup: { keep: 3 } # b\r\n",
+		"trailing":   "channels:\n  telegram: { token: x, }\nbackup: {keep: 3,}\nmemory: {  }\n",
+	}
+	keys := Default().Keys()
+	for _, channel := range []string{"telegram.token", "telegram.progress", "discord.owners", "relay.url", "slack.app_token", "imessage.members"} {
+		keys = append(keys, "channels."+channel)
+	}
+	keys = append(keys, "providers.mine.base_url", "providers.openai.max_output", "providers.openai.headers.X-Y", "providers.openai.idle_timeout", "mcp.servers.x.url")
+	// Of the values for a type, those that no check of the key refuses are set.
+	values := func(t reflect.Type) []string {
+		switch {
+		case t.Kind() == reflect.Bool:
+			return []string{"true", "false"}
+		case t == reflect.TypeFor[Duration](), t == reflect.TypeFor[*Duration]():
+			return []string{"1h", "0"}
+		case isText(t):
+			return []string{"https://h", "~/x", "127.0.0.1:9", "ask", "openai/x", "UTC", "debug", "landlock", "postgres://h/d"}
+		case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct:
+			return []string{"[{read: true, path: ~/y}]"}
+		case t.Kind() == reflect.Slice:
+			return []string{"openai/a, openai/b", "[openai/a]"}
+		case t.Kind() == reflect.Map:
+			return []string{"{}"}
+		}
+		return []string{"7", "7000"}
+	}
+	for name, text := range layouts {
+		t.Run(name, func(t *testing.T) {
+			src := Source{Home: homeWith(t, nil), Getenv: variables(nil)}
+			for i, key := range keys {
+				if name == "example" && i%5 != 0 {
+					continue // it is long, and much like the others
+				}
+				if key == "quiet_hours.from" || key == "quiet_hours.to" || strings.HasPrefix(key, "mcp.servers.x.command") {
+					continue // valid only together with another
+				}
+				path, _ := splitKey(key)
+				at, _ := typeAt(reflect.TypeFor[Config](), path)
+				set := 0
+				for _, value := range values(at) {
+					if key == "channels.relay.url" && !strings.HasPrefix(value, "http") {
+						continue
+					}
+					want := valueFor(at, value)
+					got, err := edit([]byte(text), path, want)
+					if err != nil {
+						t.Fatalf("%s = %s: %v", key, value, err)
+					}
+					c, err := build(src, "mercury.yaml", got, nil)
+					if err != nil {
+						continue // a value of another type
+					}
+					set++
+					if err := onlyChanged(src, []byte(text), c, path, want); err != nil {
+						t.Errorf("%s = %s: %v\n%s", key, value, err, got)
+					}
+					if a, b := strings.Count(text, "#"), strings.Count(string(got), "#"); a != b && !strings.HasPrefix(key, "channels.relay.owners") {
+						t.Errorf("%s = %s: %d comments became %d\n%s", key, value, a, b, got)
+					}
+				}
+				if set == 0 && !strings.HasPrefix(key, "channels.") {
+					t.Errorf("%s took none of the values", key)
+				}
+			}
+		})
 	}
 }

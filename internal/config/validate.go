@@ -85,7 +85,7 @@ func (v *validator) models() {
 	}
 	for _, model := range slices.Sorted(maps.Keys(v.c.Prices)) {
 		if _, _, ok := SplitModel(model); !ok {
-			v.wrong(joinKey([]string{"prices", model}), "should be named provider/model", "")
+			v.wrong(joinKey([]string{"prices", model}), "should be named provider/model", "Write it like openai/gpt-5-mini.")
 		}
 	}
 }
@@ -158,7 +158,7 @@ func (v *validator) times() {
 		}
 	}
 	if (q.From == "") != (q.To == "") {
-		v.wrong("quiet_hours", "needs both from and to", "")
+		v.wrong("quiet_hours", "needs both from and to", "Add the other, or remove the section.")
 	}
 }
 
@@ -166,7 +166,7 @@ func (v *validator) paths() {
 	c := v.c
 	absolute := func(key, path string) {
 		if path != "" && !filepath.IsAbs(ExpandPath(path)) {
-			v.wrong(key, fmt.Sprintf("should be an absolute folder or begin with ~, not %s", quoted(path)), "")
+			v.wrong(key, fmt.Sprintf("should be an absolute folder or begin with ~, not %s", quoted(path)), "Write it like ~/notes or /srv/notes.")
 		}
 	}
 	if c.Workspace == "" {
@@ -188,7 +188,7 @@ func (v *validator) servers() {
 	for _, name := range slices.Sorted(maps.Keys(v.c.MCP.Servers)) {
 		s, key := v.c.MCP.Servers[name], joinKey([]string{"mcp", "servers", name})
 		if (len(s.Command) == 0) == (s.URL == "") {
-			v.wrong(key, "needs either a command or a url", "")
+			v.wrong(key, "needs either a command or a url", "Write one of the two.")
 		}
 		v.url(key+".url", s.URL, "http", "https")
 	}
