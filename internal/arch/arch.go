@@ -34,10 +34,8 @@ type Room struct {
 var Layers = [][]Room{
 	{{"mercury", "the words of the house, as values"}},
 	{
-		{"atomicfile", "files replaced whole or not at all"},
 		{"argv", "one command line, parsed and refused when in doubt"},
 		{"atomicfile", "files replaced whole or not at all"},
-		{"crash", "the points between which a kill must lose nothing"},
 		{"sandbox", "the fence a command runs inside"},
 		{"crash", "points between which a kill must lose nothing; empty in ordinary builds"},
 	},
@@ -60,6 +58,7 @@ var Layers = [][]Room{
 	{{"intake", "what becomes of an arriving message; commands"}},
 	{{"api", "HTTP, events, cockpit, client"}},
 	{{"tui", "the terminal, a client of api"}},
+	{{"tour", "the demonstration: a private house with a stand-in for a model"}},
 	{{"config", "mercury.yaml: read, checked, explained"}},
 	{{"backup", "copies of a home, and the way back"}},
 	{{"doctor", "what is wrong with a home, and the cure"}},
