@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mercury-agent/mercury/internal/testenv"
 	"github.com/mercury-agent/mercury/internal/mercury"
+	"github.com/mercury-agent/mercury/internal/testenv"
 )
 
 func TestALimitIsReachedByStepsTokensOrTime(t *testing.T) {
