@@ -225,3 +225,24 @@ const patience = 30 * time.Second
 func Patience() (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(context.Background(), patience, errors.New("the scene does not end"))
 }
+
+// PlayOn plays the scene in a house that was started, and starts it again
+// whenever it dies. It returns how often that was.
+func (w *World) PlayOn(ctx context.Context, h *House) (deaths int, err error) {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	tending, leave := context.WithCancel(ctx)
+	defer leave()
+	tended := make(chan struct{})
+	go func() {
+		defer close(tended)
+		var err error
+		if deaths, err = h.Tend(tending); err != nil {
+			fail(err)
+		}
+	}()
+	err = w.Play(ctx)
+	leave()
+	<-tended
+	return deaths, err
+}

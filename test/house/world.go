@@ -174,23 +174,33 @@ func (h *House) Tend(ctx context.Context) (deaths int, err error) {
 	}
 }
 
-// Stop ends the life in order and wants exit code 0.
-func (h *House) Stop() error {
-	p := h.Life()
-	if err := p.Signal(os.Interrupt); err != nil {
-		return fmt.Errorf("stop: %w", err)
+// Stop ends the life in order and wants exit code 0. A life that is killed on
+// the way is followed by one that is stopped; deaths counts those.
+func (h *House) Stop() (deaths int, err error) {
+	for {
+		p := h.Life()
+		if err := p.Signal(os.Interrupt); err != nil {
+			return deaths, fmt.Errorf("stop: %w", err)
+		}
+		select {
+		case <-p.Ended():
+		case <-time.After(20 * time.Second):
+			h.Kill()
+			return deaths, fmt.Errorf("the process does not stop:\n%s", tail(p.Output()))
+		}
+		h.client.Store(nil)
+		if p.Killed() {
+			deaths++
+			if _, err := h.Start(); err != nil {
+				return deaths, err
+			}
+			continue
+		}
+		if p.Code() != 0 {
+			return deaths, fmt.Errorf("the process stopped with code %d:\n%s", p.Code(), tail(p.Output()))
+		}
+		return deaths, nil
 	}
-	select {
-	case <-p.Ended():
-	case <-time.After(20 * time.Second):
-		h.Kill()
-		return fmt.Errorf("the process does not stop:\n%s", tail(p.Output()))
-	}
-	h.client.Store(nil)
-	if p.Code() != 0 {
-		return fmt.Errorf("the process stopped with code %d:\n%s", p.Code(), tail(p.Output()))
-	}
-	return nil
 }
 
 // tail is the end of a log.
