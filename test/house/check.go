@@ -154,6 +154,12 @@ func (w *World) Kept(ctx context.Context) (k Kept, err error) {
 	return k, err
 }
 
+// Input is what was kept of a message.
+func (k Kept) Input(s Said) (mercury.Input, bool) {
+	in, ok := k.Inputs[s.Channel+"\n"+s.key()]
+	return in, ok
+}
+
 // key is the message id under which intake keeps a message.
 func (s Said) key() string {
 	if s.Channel == "local" {
@@ -256,7 +262,7 @@ func resultOf(k Kept, s mercury.Step) string {
 // what was shown is what the receipts say.
 func (w *World) checkShown(k Kept, fault func(string, ...any)) {
 	requests, words := map[string]int{}, map[string]int{}
-	for _, s := range w.Relay.Sent() {
+	for _, s := range append(w.Relay.Sent(), w.Before...) {
 		if !s.Shown {
 			continue
 		}

@@ -71,14 +71,27 @@ func SceneScript() llmtest.Script {
 	}}
 }
 
+// Quick is the script without what takes time: thinking that a new server
+// would not know as its own, failures, slow answers.
+func Quick(s llmtest.Script) llmtest.Script {
+	rules := make([]llmtest.Rule, 0, len(s.Rules))
+	for _, r := range s.Rules {
+		if r.Fault != "" {
+			continue
+		}
+		r.Reasoning, r.TokenMS = "", 0
+		rules = append(rules, r)
+	}
+	s.Rules, s.NeedsThought = rules, false
+	return s
+}
+
 // Play runs the scene: three conversations through the API and two over the
 // bridge, side by side. It says each thing once, however often the process
 // dies meanwhile, and returns when nothing is left to do.
 func (w *World) Play(ctx context.Context) error {
-	for name, text := range map[string]string{"a.txt": "alpha\n", "b.txt": "bravo\n"} {
-		if err := os.WriteFile(w.Path(name), []byte(text), 0o600); err != nil {
-			return err
-		}
+	if err := w.Furnish(); err != nil {
+		return err
 	}
 	answers, enough := context.WithCancel(ctx)
 	defer enough()
@@ -103,6 +116,35 @@ func (w *World) Play(ctx context.Context) error {
 	}
 	enough()
 	return answering.Wait()
+}
+
+// Furnish writes the files that the scene reads.
+func (w *World) Furnish() error {
+	for name, text := range map[string]string{"a.txt": "alpha\n", "b.txt": "bravo\n"} {
+		if err := os.WriteFile(w.Path(name), []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Conversations are those of the scene.
+func Conversations() []string {
+	return []string{"local/reads", "local/once", "local/duo", "local/flaky", "relay/ann", "relay/den"}
+}
+
+// Finish answers what is asked until nothing is left to do.
+func (w *World) Finish(ctx context.Context) error {
+	w.Free(Conversations()...)
+	answers, enough := context.WithCancel(ctx)
+	defer enough()
+	answered := make(chan error, 1)
+	go func() { answered <- w.Answering(answers, "blue") }()
+	if err := w.Quiescent(ctx); err != nil {
+		return fmt.Errorf("wait for the end of all work: %w", err)
+	}
+	enough()
+	return <-answered
 }
 
 // reads: two parallel tools, a follow-up behind them, a command.

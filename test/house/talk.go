@@ -57,6 +57,19 @@ func (w *World) Push(place, text string) {
 	w.said = append(w.said, Said{Channel: "relay", ID: w.pushed, Conversation: "relay/" + place, Text: text, Command: strings.HasPrefix(text, "/")})
 }
 
+// Remember makes messages of an earlier world part of this one: what was taken
+// there must be here, and the bridge offers again what it was not told to
+// forget.
+func (w *World) Remember(taken []Said, offered []Said) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.said = append(append(w.said, taken...), offered...)
+	for _, s := range offered {
+		w.pushed = s.ID
+		w.Relay.Redeliver(s.ID, strings.TrimPrefix(s.Conversation, "relay/"), s.Text)
+	}
+}
+
 // Taken reports whether a poll's cursor has passed all that was pushed.
 func (w *World) Taken() bool {
 	w.mu.Lock()
@@ -126,11 +139,13 @@ func (w *World) question(ctx context.Context, conversation string) (found api.Qu
 	return found, err
 }
 
-// Free lets Answering answer the questions of a conversation from now on.
-func (w *World) Free(conversation string) {
+// Free lets Answering answer the questions of conversations from now on.
+func (w *World) Free(conversations ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.free[conversation] = true
+	for _, c := range conversations {
+		w.free[c] = true
+	}
 }
 
 // Answering answers the questions of free conversations as they come: an
@@ -218,4 +233,17 @@ func (w *World) Lines(name string) int {
 		return 0
 	}
 	return strings.Count(string(b), "\n")
+}
+
+// Problems are why a house says that it is degraded.
+func (w *World) Problems(ctx context.Context) (problems []string) {
+	err := w.Ask(ctx, func(ctx context.Context, c *client.Client) error {
+		st, err := c.Status(ctx)
+		problems = st.Problems
+		return err
+	})
+	if err != nil {
+		problems = append(problems, err.Error())
+	}
+	return problems
 }

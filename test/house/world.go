@@ -19,6 +19,7 @@ import (
 	"github.com/mercury-agent/mercury/internal/api/client"
 	"github.com/mercury-agent/mercury/internal/channel/relay/relaytest"
 	"github.com/mercury-agent/mercury/internal/llm/llmtest"
+	"github.com/mercury-agent/mercury/internal/store/homelock"
 )
 
 // glance is the pause between two looks at a condition.
@@ -36,6 +37,9 @@ type World struct {
 	Workspace string
 	Database  string // URL of PostgreSQL; empty: SQLite in each home
 	Dir       string // of homes
+
+	// Before is what an earlier world's bridge has shown already.
+	Before []relaytest.Sent
 
 	relayURL string
 	houses   []*House
@@ -174,12 +178,16 @@ func (h *House) Tend(ctx context.Context) (deaths int, err error) {
 	}
 }
 
+// PID is the number of the process that has the home, which a tracer may stand
+// before.
+func (h *House) PID() int { return homelock.Read(h.Home).PID }
+
 // Stop ends the life in order and wants exit code 0. A life that is killed on
 // the way is followed by one that is stopped; deaths counts those.
 func (h *House) Stop() (deaths int, err error) {
 	for {
 		p := h.Life()
-		if err := p.Signal(os.Interrupt); err != nil {
+		if err := h.signal(os.Interrupt); err != nil {
 			return deaths, fmt.Errorf("stop: %w", err)
 		}
 		select {
@@ -201,6 +209,18 @@ func (h *House) Stop() (deaths int, err error) {
 		}
 		return deaths, nil
 	}
+}
+
+// signal sends s to the program itself.
+func (h *House) signal(s os.Signal) error {
+	if len(h.Wrap) == 0 {
+		return h.Life().Signal(s)
+	}
+	p, err := os.FindProcess(h.PID())
+	if err != nil {
+		return err
+	}
+	return p.Signal(s)
 }
 
 // tail is the end of a log.
