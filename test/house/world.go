@@ -36,7 +36,8 @@ type World struct {
 	Relay     *relaytest.Server
 	Workspace string
 	Database  string // URL of PostgreSQL; empty: SQLite in each home
-	Dir       string // of homes
+	Dir       string // of homes, and each process's own
+	Place     string // of the workspace as Mercury is told; empty: Workspace
 
 	// Before is what an earlier world's bridge has shown already.
 	Before []relaytest.Sent
@@ -94,6 +95,10 @@ func (w *World) NewHouse(program string) *House {
 		w.T.Fatal(err)
 	}
 	w.houses = append(w.houses, h)
+	place := w.Place
+	if place == "" {
+		place = w.Workspace
+	}
 	config := fmt.Sprintf(`model: scripted/one
 workspace: %q
 database: { url: %q }
@@ -103,7 +108,7 @@ providers:
   scripted: { api: openai, base_url: %q, api_key: "k", quirks: deepseek }
 channels:
   relay: { url: %q, owners: [ann] }
-`, w.Workspace, w.Database, w.Model.URL+"/v1", w.relayURL)
+`, place, w.Database, w.Model.URL+"/v1", w.relayURL)
 	if err := os.WriteFile(filepath.Join(h.Home, "mercury.yaml"), []byte(config), 0o600); err != nil {
 		w.T.Fatal(err)
 	}
@@ -125,7 +130,7 @@ func (h *House) Life() *Process {
 func (h *House) Start(env ...string) (bool, error) {
 	argv := append(append([]string{}, h.Wrap...), h.program, "serve")
 	all := append(append([]string{"MERCURY_HOME=" + h.Home, "HOME=" + h.world.Dir}, h.Env...), env...)
-	p, err := spawn(argv, all, h.Log)
+	p, err := spawn(h.world.Dir, argv, all, h.Log)
 	if err != nil {
 		return false, err
 	}

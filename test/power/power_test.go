@@ -36,12 +36,18 @@ type ack struct {
 	said house.Said
 }
 
+// everywhere is the workspace of each world under one name: a run keeps the
+// path with which it began, and must find the workspace of the world in which
+// it goes on.
+const everywhere = "/proc/self/cwd/workspace"
+
 // record plays the scene once under the recorder.
 func record(t *testing.T, p house.Program) *scene {
 	t.Helper()
 	strace := testenv.Need(t, "strace")
 	program := p.Build(t)
 	w := house.NewWorld(t, house.Quick(house.SceneScript()), "")
+	w.Place = everywhere
 	h := w.NewHouse(program)
 	file := filepath.Join(w.Dir, "trace")
 	h.Wrap = recorder(strace, file)
@@ -195,6 +201,7 @@ func (s *scene) cut(t *testing.T, program string, at int, seed uint64) []string 
 		c.do(d)
 	}
 	w := house.NewWorld(t, house.Quick(house.SceneScript()), "")
+	w.Place = everywhere
 	h := w.NewHouse(program)
 	config, err := os.ReadFile(filepath.Join(h.Home, "mercury.yaml"))
 	if err != nil {
