@@ -13,9 +13,16 @@ import (
 // connected to it.
 func Empty(t testing.TB, url string) {
 	t.Helper()
-	Execute(t, url, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()")
+	Disconnect(t, url)
 	Execute(t, url, "DROP SCHEMA public CASCADE")
 	Execute(t, url, "CREATE SCHEMA public")
+}
+
+// Disconnect drops everybody's connection to a database, as a server does that
+// restarts.
+func Disconnect(t testing.TB, url string) {
+	t.Helper()
+	Execute(t, url, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()")
 }
 
 // Execute runs one statement in a database of PostgreSQL.

@@ -41,6 +41,10 @@ func spawn(dir string, argv, env []string, also io.Writer) (*Process, error) {
 	return p, nil
 }
 
+// Spawn starts argv in dir, with the given additions to an environment that
+// knows no keys.
+func Spawn(dir string, argv, env []string) (*Process, error) { return spawn(dir, argv, env, nil) }
+
 // bare is the environment without keys and settings of whoever runs the tests.
 func bare() []string {
 	env := []string{"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8"}
