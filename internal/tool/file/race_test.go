@@ -60,9 +60,9 @@ func swap(t *testing.T, path string, a, b func(at string)) (stop func() (turns i
 
 func rounds(t *testing.T) int {
 	if testing.Short() {
-		return 500
+		return 300
 	}
-	return 8000
+	return 3000
 }
 
 // race makes calls while path is swapped, and returns how many of them ran.
