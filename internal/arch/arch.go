@@ -36,6 +36,7 @@ var Layers = [][]Room{
 	{
 		{"argv", "one command line, parsed and refused when in doubt"},
 		{"sandbox", "the fence a command runs inside"},
+		{"crash", "points between which a kill must lose nothing; empty in ordinary builds"},
 	},
 	{{"store", "what is kept: contract, SQLite, PostgreSQL"}},
 	{

@@ -8,6 +8,7 @@ import (
 
 	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/store"
+	"github.com/mercury-agent/mercury/internal/store/storetest"
 )
 
 func open(t testing.TB, dir string) store.Store {
@@ -59,4 +60,11 @@ func TestWhatWasCommittedIsThereAfterAReopening(t *testing.T) {
 	if err != nil || info.Schema != 1 || info.Rows["entry"] != 1 {
 		t.Errorf("info = %+v, %v", info, err)
 	}
+}
+
+func TestSQLiteKeepsTheContract(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) storetest.Home {
+		dir := t.TempDir()
+		return storetest.Home{Open: func(t *testing.T) store.Store { return open(t, dir) }}
+	})
 }

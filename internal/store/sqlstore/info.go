@@ -26,3 +26,10 @@ func (tx *Tx) RowCounts() (map[string]int64, error) {
 	}
 	return out, tx.close(rows)
 }
+
+// Bytes is the size of the database on its server.
+func (tx *Tx) Bytes() (int64, error) {
+	var n int64
+	err := tx.one("info.bytes", nil, &n)
+	return n, err
+}

@@ -133,3 +133,21 @@ func Migrated(ctx context.Context, tx *Tx, all []Migration) error {
 	}
 	return ctx.Err()
 }
+
+// LockSchema waits until no other process migrates, however long that takes,
+// and keeps others waiting until this transaction ends.
+func (tx *Tx) LockSchema() error {
+	for _, name := range []string{"schema.patience", "schema.lock"} {
+		if _, err := tx.exec(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Encoding is how the database's server stores text.
+func (tx *Tx) Encoding() (string, error) {
+	var name string
+	err := tx.one("encoding", nil, &name)
+	return name, err
+}

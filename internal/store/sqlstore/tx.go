@@ -71,11 +71,8 @@ func (tx *Tx) Notify(n store.Notice) error {
 	if err != nil {
 		return err
 	}
-	rows, err := tx.query("notify", string(payload))
-	if err != nil {
-		return err
-	}
-	return rows.Close()
+	_, err = tx.exec("notify", string(payload))
+	return err
 }
 
 // exec runs a named writing query and returns how many rows it touched.

@@ -17,3 +17,6 @@ UNION ALL SELECT 'audit', coalesce(max(n), 0) FROM audit
 SELECT c.relname::text, greatest(c.reltuples, 0)::bigint
 FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS s ON s.oid = c.relnamespace
 WHERE s.nspname = current_schema() AND c.relkind = 'r'
+
+-- name: info.bytes postgres
+SELECT pg_database_size(current_database())

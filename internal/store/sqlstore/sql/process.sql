@@ -70,3 +70,14 @@ SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'meta'
 -- name: schema.exists postgres
 SELECT count(*) FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS s ON s.oid = c.relnamespace
 WHERE c.relname = 'meta' AND c.relkind = 'r' AND s.nspname = current_schema()
+
+-- One process at a time migrates; the others wait here and then find it done.
+
+-- name: schema.lock postgres
+SELECT pg_advisory_xact_lock(7236828)
+
+-- name: schema.patience postgres
+SELECT set_config('lock_timeout', '0', true), set_config('statement_timeout', '0', true)
+
+-- name: encoding postgres
+SELECT current_setting('server_encoding')
