@@ -23,6 +23,7 @@ func (t *turn) ask(ctx context.Context) error {
 	}
 	t.phase("thinking", "")
 	reserved := t.reserve(s)
+	t.reserved = &reserved
 	var failed []llm.Attempt
 	_, err = t.w.Do(ctx, engine.StepCall{
 		Round: round, CallID: stepModel, Kind: stepModel, Name: t.profile.ModelName, Effect: mercury.Read, Reserve: &reserved,
@@ -39,9 +40,14 @@ func (t *turn) ask(ctx context.Context) error {
 		result.Commit = putRows(failedRows(reserved, failed), result.Commit)
 		return result, nil
 	})
-	if err == nil || ctx.Err() != nil || llm.ClassOf(err) == "" {
-		return err
+	if err == nil {
+		t.reserved = nil
+		return nil
 	}
+	if ctx.Err() != nil || llm.ClassOf(err) == "" {
+		return t.brokenOff(ctx, err)
+	}
+	t.reserved = nil
 	if err := t.settleFailed(ctx, reserved, failed); err != nil {
 		return err
 	}
