@@ -15,11 +15,13 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
+	"github.com/mercury-agent/mercury/internal/crash"
 	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/store"
 )
@@ -39,104 +41,7 @@ type Sender interface {
 	Send(ctx context.Context, d mercury.Delivery, p mercury.Part) (receipt string, err error)
 }
 
-// Options tune an Engine. A zero field means its default.
-type Options struct {
-	Node    string // identity of this home; runs may be pinned to it
-	Version string
-	Name    string // host and pid, for people
-	Digest  string // of configuration, soul, skills and bots
-
-	// Lanes are caps per process. Defaults: chat 8 (one slot of them only for
-	// owners and admins), bot and cron max(2, CPUs-1), helper
-	// max(1, min(CPUs-1, available RAM in GB / 2)), out 8, quiet 1.
-	Lanes map[mercury.Lane]int
-	// InboxCap is how many inputs may wait in one conversation; default 100.
-	InboxCap int
-	// Backlog is how many runs of one key may be queued; default 100.
-	Backlog int
-	// Only restricts this process to one conversation and what descends
-	// from it.
-	Only string
-
-	// Plan says which run an input starts. It is pure. Default: a run of kind
-	// "turn" in lane chat, keyed by its conversation.
-	Plan func(mercury.Conversation, mercury.Input) (NewRun, error)
-	// Cure says what a handler's error means. Default: by mercury.KindOf.
-	Cure func(mercury.Run, error) Cure
-	// Split cuts a delivery into parts the platform takes. Default: the text,
-	// then each file.
-	Split func(mercury.Delivery) []mercury.Part
-	// Failure words a failure for the person who waits for an answer.
-	Failure func(run mercury.Run, code string, err error) string
-	// Addresses says where the notices of a run go. Default: the mandate's
-	// destination, else the conversation itself where people read it.
-	Addresses func(mercury.Conversation, mercury.Run) []string
-
-	// Spool is a folder for the text of answers that are still streaming, so
-	// that a killed process leaves what it had; empty: it is not kept.
-	Spool string
-	Log   *slog.Logger // default discards
-}
-
-// NewRun describes a run to be queued.
-type NewRun struct {
-	ID             string // made before the transaction; empty: made here
-	Kind           string // names the handler
-	Lane           mercury.Lane
-	Key            string // runs of one key go one at a time; empty: the conversation, else none
-	ConversationID string
-	ParentID       string
-	Priority       int
-	NotBefore      time.Time
-	Deadline       time.Time // kept for the handler; the engine stops nothing by it
-	Detached       bool      // outlives its parent's cancellation
-	Node           string
-	Actor          mercury.Actor
-	Mandate        mercury.Mandate
-	Input          json.RawMessage
-}
-
-// Remedy is what is done about a run whose handler failed.
-type Remedy string
-
-// The remedies.
-const (
-	Retry   Remedy = "retry"   // again after After or a back-off; counts an attempt
-	Requeue Remedy = "requeue" // again after After; counts none
-	Dead    Remedy = "dead"    // give up: dead list, replayable, its person is told
-	Fail    Remedy = "fail"    // end: not replayable, its person is told
-)
-
-// Cure is the engine's answer to a handler's error.
-type Cure struct {
-	Do    Remedy
-	After time.Duration // Retry: zero means a back-off with jitter
-	Code  string        // such as "provider_auth"
-	// Notice is told to the person, once per run and code, while the run
-	// waits for its next try.
-	Notice string
-	// Ask parks the run with this question instead.
-	Ask *mercury.Question
-}
-
-// Placement is what became of a posted input.
-type Placement struct {
-	Input     mercury.Input
-	RunID     string // the run that will answer it; empty for a waiting follow-up
-	Duplicate bool
-	Outcome   string // Started, Steered, Queued, Written or Repeated
-}
-
-// What became of an input.
-const (
-	Started  = "started"   // a run began with it
-	Steered  = "steered"   // it joins the running turn after its current tools
-	Queued   = "queued"    // it waits for a run of its own
-	Written  = "written"   // a passive entry; nothing starts
-	Repeated = "duplicate" // it was accepted before; nothing changed
-)
-
-// What a Work or its store operations return when a handler must stop.
+// What a Work or its operations return when a handler must stop.
 var (
 	// ErrParked is what Park returns and the handler passes on.
 	ErrParked = errors.New("run is parked")
@@ -150,8 +55,233 @@ var (
 	ErrCanceled = errors.New("run is cancelled")
 )
 
+var errDraining = errors.New("process is shutting down")
+
 // An Engine runs the queue and the outbox of one store in this process.
+// Update, View and what builds on them work without Run; then another process
+// or a later Run does the work.
 type Engine struct {
-	store store.Store
-	opts  Options
+	store  store.Store
+	opts   Options
+	log    *slog.Logger
+	bus    *Bus
+	shared bool // other processes may work on the same store
+
+	handlers map[string]Handler
+
+	runs *signal // work for the scheduler
+	out  *signal // work for the outbox
+	left *signal // something in hand is done
+
+	mu       sync.Mutex
+	id       string // of this process in the store; a new one after it was declared dead
+	stage    stage
+	senders  map[string]Sender
+	hands    map[string]*hand  // runs in hand, by id
+	sending  map[string]string // deliveries in hand and their attempts
+	used     map[mercury.Lane]int
+	todo     todo
+	astray   bool   // this process may own what it does not know of
+	degraded string // why nothing is claimed
+	work     context.Context
+	renewed  time.Time // when the lease was last renewed, wall and monotonic
+	latency  latency
+}
+
+// stage is how far a Run has come.
+type stage int
+
+const (
+	asleep stage = iota // not running: nothing is claimed
+	awake
+	draining
+)
+
+// New returns an engine over s. It starts nothing.
+func New(s store.Store, o Options) *Engine {
+	e := &Engine{
+		store:    s,
+		opts:     o.withDefaults(),
+		shared:   s.SafetyPoll() > 0,
+		handlers: map[string]Handler{},
+		runs:     newSignal(),
+		out:      newSignal(),
+		left:     newSignal(),
+		id:       mercury.NewID("ps"),
+		senders:  map[string]Sender{},
+		hands:    map[string]*hand{},
+		sending:  map[string]string{},
+		used:     map[mercury.Lane]int{},
+	}
+	e.log = e.opts.Log
+	e.bus = newBus(e.id)
+	return e
+}
+
+// Handle names the handler of a kind of run. Call it before Run.
+func (e *Engine) Handle(kind string, h Handler) { e.handlers[kind] = h }
+
+// Sender names who shows deliveries to addresses of channel; nil removes it,
+// and its deliveries wait.
+func (e *Engine) Sender(channel string, s Sender) {
+	e.mu.Lock()
+	if s == nil {
+		delete(e.senders, channel)
+	} else {
+		e.senders[channel] = s
+	}
+	e.mu.Unlock()
+	e.out.set()
+}
+
+// Bus returns the lossy stream of what happens.
+func (e *Engine) Bus() *Bus { return e.bus }
+
+// Run registers this process, takes back what dead ones left in hand, and
+// works the queue and the outbox until ctx ends; then it drains for at most
+// ten seconds. When it returns, all it started has stopped, but for handlers
+// that did not obey within that time. Call it once.
+func (e *Engine) Run(ctx context.Context) error {
+	e.mu.Lock()
+	if e.stage != asleep {
+		e.mu.Unlock()
+		return errors.New("run engine: it ran already")
+	}
+	e.mu.Unlock()
+
+	// What is in hand outlives ctx by the length of the drain.
+	keep := context.WithoutCancel(ctx)
+	if err := e.register(ctx); err != nil {
+		return fmt.Errorf("register process: %w", err)
+	}
+	if err := e.sweep(ctx); err != nil {
+		return fmt.Errorf("recover what was in hand: %w", err)
+	}
+	loops, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	work, dropWork := context.WithCancelCause(keep)
+	sends, dropSends := context.WithCancelCause(keep)
+	e.mu.Lock()
+	e.stage, e.work = awake, work
+	e.todo = todo{cold: true, times: true}
+	e.mu.Unlock()
+	var wg sync.WaitGroup
+	loop := func(name string, fn func(context.Context) error) {
+		wg.Go(func() {
+			if err := fn(loops); err != nil && loops.Err() == nil {
+				stop(fmt.Errorf("%s: %w", name, err))
+			}
+		})
+	}
+	loop("schedule runs", e.schedule)
+	loop("send deliveries", func(c context.Context) error { return e.deliver(c, sends) })
+	if e.shared {
+		loop("keep lease", e.heartbeat)
+		loop("listen to other processes", e.listen)
+	}
+	<-loops.Done()
+	err := context.Cause(loops)
+	if ctx.Err() != nil {
+		err = nil
+	}
+	e.drain(keep, &wg, dropWork, dropSends)
+	return err
+}
+
+// Update runs fn in one durable transaction with the engine's rules on top.
+// After the commit it wakes workers and publishes events. point names the
+// transaction for crash tests. fn is pure but for its Tx, and may run again.
+//
+// An outcome that the store does not know is resolved by looking up what fn
+// wrote; where that fails too, the error is store.ErrUnknownOutcome.
+func (e *Engine) Update(ctx context.Context, point string, fn func(*Tx) error) error {
+	ctx = crash.With(ctx, point)
+	var t *Tx
+	err := e.store.Update(ctx, func(s store.Tx) error {
+		if t != nil {
+			t.undo()
+		}
+		t = &Tx{Tx: s, e: e}
+		if err := fn(t); err != nil {
+			return err
+		}
+		return t.finish()
+	})
+	if errors.Is(err, store.ErrUnknownOutcome) && t.witness != nil {
+		err = e.resolve(ctx, t.witness, err)
+	}
+	if err != nil {
+		if t != nil {
+			t.undo()
+		}
+		if errors.Is(err, store.ErrUnknownOutcome) {
+			e.reconcileLater()
+		}
+		return err
+	}
+	t.publish()
+	return nil
+}
+
+// View runs fn on a consistent snapshot.
+func (e *Engine) View(ctx context.Context, fn func(store.Tx) error) error {
+	return e.store.View(ctx, fn)
+}
+
+// resolve finds out whether a commit with an unknown outcome happened, by
+// what it would have written. It asks a few times, since the database has
+// just failed.
+func (e *Engine) resolve(ctx context.Context, witness func(store.Tx) (bool, error), unknown error) error {
+	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer done()
+	for pause := 50 * time.Millisecond; ; pause *= 2 {
+		found := false
+		err := e.store.View(ctx, func(tx store.Tx) error {
+			var err error
+			found, err = witness(tx)
+			return err
+		})
+		switch {
+		case err == nil && found:
+			return nil
+		case err == nil:
+			return &mercury.Error{Kind: mercury.Transient, Help: "It was not stored; try again.",
+				Err: errors.New("commit: the connection was lost and nothing was stored")}
+		case errors.Is(err, store.ErrClosed):
+			return unknown
+		}
+		select {
+		case <-ctx.Done():
+			return unknown
+		case <-time.After(pause):
+		}
+	}
+}
+
+// self is the id under which this process owns runs now.
+func (e *Engine) self() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.id
+}
+
+// signal is a bell that remembers one ring.
+type signal struct{ c chan struct{} }
+
+func newSignal() *signal { return &signal{c: make(chan struct{}, 1)} }
+
+func (s *signal) set() {
+	select {
+	case s.c <- struct{}{}:
+	default:
+	}
+}
+
+// found drops the error that says there is nothing, and reports whether there
+// is something.
+func found(err error) (bool, error) {
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
 }

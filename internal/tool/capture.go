@@ -154,7 +154,7 @@ func (k *Capture) Finish() (text, path string) {
 	if !k.spilled {
 		return string(k.buf), ""
 	}
-	tail := tailOf(k.tail)
+	tail := tailOf(k.tail, k.bytes == int64(len(k.buf)+len(k.tail)))
 	leftLines := k.lines - int64(bytes.Count(k.buf, []byte("\n"))) - int64(bytes.Count(tail, []byte("\n")))
 	leftBytes := k.bytes - int64(len(k.buf)) - int64(len(tail))
 
@@ -207,9 +207,9 @@ func headOf(p []byte) []byte {
 	return p
 }
 
-// tailOf is headOf for the end.
-func tailOf(p []byte) []byte {
-	whole := len(p) <= tailBytes
+// tailOf is headOf for the end. What is whole begins where the head ended.
+func tailOf(p []byte, whole bool) []byte {
+	whole = whole && len(p) <= tailBytes
 	p = p[len(p)-min(len(p), tailBytes):]
 	for n, i := 0, len(p)-2; i >= 0; i-- {
 		if p[i] == '\n' {

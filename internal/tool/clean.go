@@ -69,12 +69,15 @@ func (c *cleaner) add(dst, p []byte) []byte {
 			continue
 		}
 		if p[0] < utf8.RuneSelf {
-			if control(rune(p[0])) {
-				dst = utf8.AppendRune(dst, utf8.RuneError)
-			} else {
-				dst = append(dst, p[0])
+			n := 0
+			for n < len(p) && p[n] < utf8.RuneSelf && !control(rune(p[n])) {
+				n++
 			}
-			p = p[1:]
+			dst = append(dst, p[:n]...)
+			if n == 0 { // a control character
+				dst, n = utf8.AppendRune(dst, utf8.RuneError), 1
+			}
+			p = p[n:]
 			continue
 		}
 		if !utf8.FullRune(p) {

@@ -157,11 +157,7 @@ func (e *encoder) messages(list []llm.Message, tail string) {
 				parts = append(parts[:len(parts):len(parts)], list[i].Parts...)
 			}
 			next()
-			end := ""
-			if i == len(list)-1 {
-				end = tail
-			}
-			e.user(parts, end)
+			e.user(parts, i == len(list)-1, tail)
 		case llm.Assistant:
 			next()
 			e.assistant(m.Parts)
@@ -172,23 +168,40 @@ func (e *encoder) messages(list []llm.Message, tail string) {
 				if p.IsError && !strings.HasPrefix(strings.ToLower(text), "error") {
 					text = "error: " + text
 				}
-				if i == len(list)-1 && k == len(m.Parts)-1 {
-					text += tail
-				}
-				e.raw(`{"role":"tool","tool_call_id":`).str(e.id(p.ID)).raw(`,"content":`).str(text).raw(`}`)
+				e.raw(`{"role":"tool","tool_call_id":`).str(e.id(p.ID)).raw(`,"content":`)
+				e.content(text, i == len(list)-1 && k == len(m.Parts)-1, tail)
+				e.raw(`}`)
 			}
 		}
 	}
 }
 
-func (e *encoder) user(parts []llm.Part, tail string) {
+// content writes the text of a message. The last one carries the tail and,
+// where marks are taken, the mark up to which the conversation can be cached.
+func (e *encoder) content(text string, last bool, tail string) {
+	switch {
+	case !last:
+		e.str(text)
+	case !e.marks || strings.TrimSpace(text) == "":
+		e.str(text + tail)
+	default:
+		e.raw(`[{"type":"text","text":`).str(text).raw(`,"cache_control":{"type":"ephemeral"}}`)
+		if tail != "" {
+			e.raw(`,{"type":"text","text":`).str(strings.TrimSpace(tail)).raw(`}`)
+		}
+		e.raw(`]`)
+	}
+}
+
+func (e *encoder) user(parts []llm.Part, last bool, tail string) {
 	plain := true
 	for _, p := range parts {
 		plain = plain && p.Kind == llm.Text
 	}
 	e.raw(`{"role":"user","content":`)
 	if plain {
-		e.str(joined(parts) + tail).raw(`}`)
+		e.content(joined(parts), last, tail)
+		e.raw(`}`)
 		return
 	}
 	e.raw(`[`)
@@ -208,8 +221,8 @@ func (e *encoder) user(parts []llm.Part, tail string) {
 		}
 		e.raw(`{"type":"text","text":`).str(p.Text).raw(`}`)
 	}
-	if tail != "" {
-		e.raw(`,{"type":"text","text":`).str(tail).raw(`}`)
+	if last && tail != "" {
+		e.raw(`,{"type":"text","text":`).str(strings.TrimSpace(tail)).raw(`}`)
 	}
 	e.raw(`]}`)
 }

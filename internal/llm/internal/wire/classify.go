@@ -84,8 +84,8 @@ var overflow = sync.OnceValue(func() []*regexp.Regexp {
 		"(?i)`?inputs`? tokens \\+ `?max_new_tokens`? must be <= (\\d+)",               // Together
 		`(?i)exceeds? the available context size(?: \((\d+))?`,                         // llama.cpp
 		`(?i)context length of only (\d+) tokens`,                                      // LM Studio
-		`(?i)greater than the context length`,                                          // LM Studio
-		`(?i)context window exceeds limit(?: ?\(?(\d+))?`,                              // MiniMax
+		`(?i)(?:greater than|exceeds) the context length`,                              // LM Studio
+		`(?i)context window exceeds limit`,                                             // MiniMax; the number behind it is its own error code
 		`(?i)prompt exceeds max(?:imum)? length`,                                       // Z.ai
 		`(?i)exceeded model token limit: (\d+)`,                                        // Moonshot
 		`(?i)input is too long for requested model`,                                    // Bedrock
@@ -111,7 +111,7 @@ var texts = sync.OnceValue(func() []sentence {
 	return []sentence{
 		{regexp.MustCompile(`(?i)credit balance is too low|insufficient (?:balance|credits)|exceeded your current quota`), llm.Quota},
 		{regexp.MustCompile("(?i)invalid `?signature`? in `?thinking`?|thinking`? blocks.*cannot be modified|expected `?thinking`?|reasoning_content.*must be passed|thought_signature"), llm.ForeignReasoning},
-		{regexp.MustCompile(`(?i)api key not valid`), llm.Auth}, // Google answers 400
+		{regexp.MustCompile(`(?i)api key not valid|(?:incorrect|invalid) api key`), llm.Auth}, // Google and xAI answer 400
 	}
 })
 
