@@ -121,8 +121,8 @@ providers:
   demo: { api: openai, base_url: "http://%s/v1" }
 web: { listen: "127.0.0.1:0" }
 workspace: %q
-permissions: { mode: ask }
-`, demo.Model, model, t.work)
+permissions: { mode: ask, scopes: [{ path: %q, read: true }] }
+`, demo.Model, model, t.work, t.work)
 	for path, text := range map[string]string{
 		filepath.Join(t.home, "mercury.yaml"): config,
 		filepath.Join(t.work, demo.NotesFile): demo.Notes,
