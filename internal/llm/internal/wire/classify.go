@@ -85,7 +85,7 @@ var overflow = sync.OnceValue(func() []*regexp.Regexp {
 		`(?i)exceeds? the available context size(?: \((\d+))?`,                         // llama.cpp
 		`(?i)context length of only (\d+) tokens`,                                      // LM Studio
 		`(?i)(?:greater than|exceeds) the context length`,                              // LM Studio
-		`(?i)context window exceeds limit(?: ?\(?(\d+))?`,                              // MiniMax
+		`(?i)context window exceeds limit`,                                             // MiniMax; the number behind it is its own error code
 		`(?i)prompt exceeds max(?:imum)? length`,                                       // Z.ai
 		`(?i)exceeded model token limit: (\d+)`,                                        // Moonshot
 		`(?i)input is too long for requested model`,                                    // Bedrock
