@@ -221,7 +221,9 @@ func TestAFolderThatMayNotBeWrittenIsSaid(t *testing.T) {
 		t.Skip("nothing is forbidden to root")
 	}
 	w := tooltest.NewWorld(t)
-	must0(t, os.Chmod(filepath.Join(w.Workspace, "sub"), fs.FileMode(0o555)))
+	sub := filepath.Join(w.Workspace, "sub")
+	must0(t, os.Chmod(sub, fs.FileMode(0o555)))
+	t.Cleanup(func() { must0(t, os.Chmod(sub, 0o755)) })
 	has(t, do(t, w, "write_file", `{"path":"sub/x.txt","content":"x"}`), "the system does not permit it")
 }
 
