@@ -80,6 +80,11 @@ type Call struct {
 	// not fit is dropped, and the result says so.
 	Outputs string
 
+	// Approved, if set, is the hash of the accesses a person said yes to for
+	// this very call: an ask about exactly these counts as allowed. A denial
+	// stands.
+	Approved string
+
 	// Granted is what the gate allowed: the accesses the call stated. The Set
 	// fills it in; a tool touches nothing else.
 	Granted []mercury.Access
