@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -179,14 +180,29 @@ func TestWorkQueuedInOneProcessStartsInAnother(t *testing.T) {
 		t.Cleanup(func() { a.store.Close() })
 		b := h.rig(t, Options{Node: "b"}, func(e *Engine) { e.Handle("turn", echo) })
 		a.settle()
+		told := make(chan string, 100)
 		events := b.Bus().Subscribe(t.Context(), "")
-		p := a.say("m1", "hello")
-		for ev := range events {
-			if ev.Type == "run" && ev.RunID == p.RunID && ev.Data == nil {
-				break // told by A, with ids only
+		go func() {
+			for ev := range events {
+				if ev.Type == "entry" && ev.Data == nil { // of A, with ids only
+					told <- ev.ConversationID
+				}
+			}
+		}()
+		// What is said before B listens is found by looking, and not told.
+		for i := range 1000 {
+			p := a.say(fmt.Sprint("m", i), "hello")
+			b.untilRun(p.RunID, mercury.RunDone)
+			select {
+			case conv := <-told:
+				if conv != place {
+					t.Errorf("told of %s", conv)
+				}
+				return
+			case <-time.After(10 * time.Millisecond):
 			}
 		}
-		b.untilRun(p.RunID, mercury.RunDone)
+		t.Error("B was never told what happened in A")
 	})
 }
 
@@ -216,15 +232,18 @@ func TestTwoProcessesDoEachRunOnce(t *testing.T) {
 func TestAProcessThatDiffersFromTheOldestClaimsNothing(t *testing.T) {
 	twoProcesses(t, func(t *testing.T, h *home) {
 		a := h.rig(t, Options{Node: "a", Name: "host-a", Digest: "one"}, nil)
+		a.until("A is registered", func(tx store.Tx) bool { all, err := tx.Processes(); return err == nil && len(all) == 1 })
 		b := h.rig(t, Options{Node: "b", Name: "host-b", Digest: "two"}, func(e *Engine) { e.Handle("job", quick) })
-		if err := b.beat(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		b.until("B is registered", func(tx store.Tx) bool { all, err := tx.Processes(); return err == nil && len(all) == 2 })
+		b.until("B says so", func(store.Tx) bool { s, err := b.Status(context.Background()); return err == nil && s.Degraded != "" })
 		s, err := b.Status(context.Background())
 		if err != nil || s.State != "degraded" || s.Degraded == "" {
 			t.Fatalf("status = %+v, %v", s, err)
 		}
-		run := a.enqueue(NewRun{Kind: "job"})
+		run := b.enqueue(NewRun{Kind: "job"})
+		if err := b.claim(context.Background(), []mercury.Lane{mercury.Chat}); err != nil || b.holds(run.ID) {
+			t.Errorf("B claims (%v)", err)
+		}
 		a.stop()
 		if err := b.beat(context.Background()); err != nil {
 			t.Fatal(err)
