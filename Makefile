@@ -33,6 +33,7 @@ fmt: ## format the Go code
 
 lint: ## vet, staticcheck, and shellcheck where it is installed
 	$(GO) vet ./...
+	$(GO) vet -tags crashpoints ./...
 	$(TOOL) staticcheck ./...
 	@for f in scripts/*; do sh -n "$$f" || exit 1; done; bash -n .ci/run
 	@if command -v shellcheck >/dev/null 2>&1; then shellcheck scripts/* .ci/run; fi
@@ -69,7 +70,7 @@ check-arch:
 
 # The race detector slows a program five to ten times. Suites that start
 # Mercury as a process, by the thousand for the kill sweep, live in test/ and
-# run without it.
+# run without it; so does the architecture, which has no goroutine to race.
 check-tests:
-	$(GO) test -race -timeout 20m $$($(GO) list ./... | grep -v '/mercury/test\(/\|$$\)')
+	$(GO) test -race -timeout 20m $$($(GO) list ./... | grep -v -e '/mercury/test$$' -e '/mercury/test/' -e '/mercury/internal/arch')
 	@if [ -d test ]; then set -x; $(GO) test -timeout 20m ./test/...; fi

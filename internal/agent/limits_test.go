@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mercury-agent/mercury/internal/mercury"
+	"github.com/mercury-agent/mercury/internal/testenv"
 )
 
 func TestALimitIsReachedByStepsTokensOrTime(t *testing.T) {
@@ -41,7 +42,7 @@ func TestCachedInputCountsATenth(t *testing.T) {
 func TestTheRestOfTodayEndsAtMidnightWhereThePersonLives(t *testing.T) {
 	oslo, err := time.LoadLocation("Europe/Oslo")
 	if err != nil {
-		t.Skip("no zone database")
+		testenv.Missing(t, "time zones", "install the system's zone database (tzdata)")
 	}
 	// The day summer time ends has 25 hours.
 	asked := time.Date(2026, 10, 24, 22, 30, 0, 0, time.UTC) // 00:30 in Oslo, already the 25th

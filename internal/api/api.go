@@ -231,13 +231,14 @@ func page[T any](items []T, next string) *list[T] {
 	return l
 }
 
-// paging is how a list is asked for.
-type paging struct {
+// Paging is how a list is asked for. It is exported for the library that reads
+// its tags.
+type Paging struct {
 	After string `query:"after" doc:"the next value of the page before"`
 	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 }
 
-func (p paging) page() store.Page { return store.Page{After: p.After, Limit: p.Limit} }
+func (p Paging) page() store.Page { return store.Page{After: p.After, Limit: p.Limit} }
 
 func mapSlice[A, B any](in []A, f func(A) B) []B {
 	out := make([]B, len(in))

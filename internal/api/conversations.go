@@ -17,12 +17,12 @@ import (
 // owner is who holds the token.
 var owner = mercury.Actor{Role: mercury.Owner, ID: "owner", Channel: "local"}
 
-type conversationID struct {
+type ConversationID struct {
 	ID string `path:"id" doc:"a name, or channel/place with the slash written %2F"`
 }
 
 type sendInput struct {
-	conversationID
+	ConversationID
 	Body struct {
 		Text      string         `json:"text" doc:"what is said; a command begins with a slash"`
 		RequestID string         `json:"request_id,omitempty" maxLength:"200" doc:"the same id twice is one message; left out, each request is a message"`
@@ -47,7 +47,7 @@ func (s *Server) conversations() {
 		DefaultStatus: http.StatusAccepted, MaxBodyBytes: 2*intake.MaxText + 1<<16, Errors: []int{401, 409, 413, 422, 429, 503, 507}}, s.send)
 	huma.Register(s.api, huma.Operation{OperationID: "list-conversations", Method: http.MethodGet, Path: "/api/conversations",
 		Summary: "Conversations, newest activity first.", Tags: []string{"conversations"}},
-		func(ctx context.Context, in *paging) (*list[Conversation], error) {
+		func(ctx context.Context, in *Paging) (*list[Conversation], error) {
 			var items []mercury.Conversation
 			var next string
 			err := s.engine.View(ctx, func(tx store.Tx) (err error) {
@@ -113,7 +113,7 @@ func (s *Server) send(ctx context.Context, in *sendInput) (*sendOutput, error) {
 	return out, nil
 }
 
-func (s *Server) conversation(ctx context.Context, in *conversationID) (*struct{ Body Conversation }, error) {
+func (s *Server) conversation(ctx context.Context, in *ConversationID) (*struct{ Body Conversation }, error) {
 	out := &struct{ Body Conversation }{}
 	err := s.engine.View(ctx, func(tx store.Tx) error {
 		c, err := tx.Conversation(mercury.LocalConversation(in.ID))
@@ -137,7 +137,7 @@ func (s *Server) conversation(ctx context.Context, in *conversationID) (*struct{
 }
 
 type entriesInput struct {
-	conversationID
+	ConversationID
 	After  int64 `query:"after" minimum:"0" doc:"entries with a greater seq"`
 	Before int64 `query:"before" minimum:"0" doc:"instead: the newest entries with a smaller seq; 0 with last=true is the end"`
 	Last   bool  `query:"last" doc:"the newest entries instead of the oldest"`

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/mercury-agent/mercury/internal/engine"
 	"github.com/mercury-agent/mercury/internal/mercury"
 )
 
@@ -25,25 +26,32 @@ func conversation(c mercury.Conversation) Conversation {
 
 // Entry is one line of a conversation on the wire.
 type Entry struct {
-	ID     string          `json:"id"`
-	Seq    int64           `json:"seq"`
-	Kind   string          `json:"kind" doc:"user, assistant, tool_call, tool_result, note, summary or reset"`
-	Text   string          `json:"text"`
-	RunID  string          `json:"run_id,omitempty"`
-	At     time.Time       `json:"at"`
-	From   string          `json:"from,omitempty" doc:"who wrote it"`
-	CallID string          `json:"call_id,omitempty"`
-	Tool   string          `json:"tool,omitempty"`
-	Args   json.RawMessage `json:"args,omitempty"`
-	Result string          `json:"result,omitempty"`
-	Diff   string          `json:"diff,omitempty"`
-	Failed bool            `json:"failed,omitempty" doc:"the tool said it failed"`
-	Hidden bool            `json:"hidden,omitempty" doc:"not part of what the model sees"`
+	ID      string          `json:"id"`
+	Seq     int64           `json:"seq"`
+	Kind    string          `json:"kind" doc:"user, assistant, tool_call, tool_result, note, summary or reset"`
+	Text    string          `json:"text"`
+	RunID   string          `json:"run_id,omitempty"`
+	At      time.Time       `json:"at"`
+	From    string          `json:"from,omitempty" doc:"who wrote it"`
+	InputID string          `json:"input_id,omitempty" doc:"user: the message it was"`
+	CallID  string          `json:"call_id,omitempty"`
+	Tool    string          `json:"tool,omitempty"`
+	Args    json.RawMessage `json:"args,omitempty"`
+	Result  string          `json:"result,omitempty"`
+	Diff    string          `json:"diff,omitempty"`
+	Failed  bool            `json:"failed,omitempty" doc:"the tool said it failed"`
+	Hidden  bool            `json:"hidden,omitempty" doc:"not part of what the model sees"`
 }
 
 func entry(e mercury.Entry) Entry {
 	w := Entry{ID: e.ID, Seq: e.Seq, Kind: string(e.Kind), Text: e.Text, RunID: e.RunID, At: e.At,
 		From: e.Actor.Name, CallID: e.CallID, Hidden: e.Hidden}
+	if e.Kind == mercury.UserEntry || e.Kind == mercury.NoteEntry {
+		var d engine.InputData
+		if json.Unmarshal(e.Data, &d) == nil {
+			w.InputID = d.InputID
+		}
+	}
 	if e.Kind == mercury.ToolCallEntry || e.Kind == mercury.ToolResultEntry {
 		var d struct {
 			Tool    string          `json:"tool"`

@@ -15,12 +15,12 @@ import (
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
-type byID struct {
+type ByID struct {
 	ID string `path:"id"`
 }
 
 type runsInput struct {
-	paging
+	Paging
 	Conversation string   `query:"conversation"`
 	State        []string `query:"state" enum:"queued,running,waiting,done,failed,stopped,dead"`
 	Lane         string   `query:"lane"`
@@ -35,7 +35,7 @@ func (s *Server) runs() {
 		Summary: "End a run and what it started. Waiting messages are answered next.", Tags: []string{"runs"}, Errors: []int{404, 409}}, s.cancel)
 	huma.Register(s.api, huma.Operation{OperationID: "replay-run", Method: http.MethodPost, Path: "/api/runs/{id}/replay",
 		Summary: "Run a stopped or dead run again, with its old input.", Tags: []string{"runs"}, Errors: []int{404, 409}},
-		func(ctx context.Context, in *byID) (*struct{ Body Run }, error) {
+		func(ctx context.Context, in *ByID) (*struct{ Body Run }, error) {
 			r, err := s.engine.Replay(ctx, in.ID, owner)
 			if err != nil {
 				return nil, s.failure("replay "+in.ID, err)
@@ -64,7 +64,7 @@ func (s *Server) listRuns(ctx context.Context, in *runsInput) (*list[Run], error
 	return page(mapSlice(items, run), next), nil
 }
 
-func (s *Server) run(ctx context.Context, in *byID) (*struct{ Body Run }, error) {
+func (s *Server) run(ctx context.Context, in *ByID) (*struct{ Body Run }, error) {
 	out := &struct{ Body Run }{}
 	err := s.engine.View(ctx, func(tx store.Tx) error {
 		r, err := tx.Run(in.ID)
@@ -82,7 +82,7 @@ func (s *Server) run(ctx context.Context, in *byID) (*struct{ Body Run }, error)
 	return out, nil
 }
 
-func (s *Server) cancel(ctx context.Context, in *byID) (*struct{ Body Run }, error) {
+func (s *Server) cancel(ctx context.Context, in *ByID) (*struct{ Body Run }, error) {
 	out := &struct{ Body Run }{}
 	err := s.engine.Update(ctx, "cancel", func(tx *engine.Tx) error {
 		r, err := tx.Run(in.ID)
@@ -106,7 +106,7 @@ func (s *Server) cancel(ctx context.Context, in *byID) (*struct{ Body Run }, err
 }
 
 type deliveriesInput struct {
-	paging
+	Paging
 	Conversation string   `query:"conversation"`
 	State        []string `query:"state" enum:"pending,held,sending,sent,unknown,refused,superseded,cancelled"`
 }
@@ -135,7 +135,7 @@ func (s *Server) deliveries() {
 		})
 	huma.Register(s.api, huma.Operation{OperationID: "get-delivery", Method: http.MethodGet, Path: "/api/deliveries/{id}",
 		Summary: "One delivery, with its parts.", Tags: []string{"deliveries"}, Errors: []int{404}},
-		func(ctx context.Context, in *byID) (*struct{ Body Delivery }, error) {
+		func(ctx context.Context, in *ByID) (*struct{ Body Delivery }, error) {
 			out := &struct{ Body Delivery }{}
 			err := s.engine.View(ctx, func(tx store.Tx) error {
 				d, err := tx.Delivery(in.ID)
@@ -150,7 +150,7 @@ func (s *Server) deliveries() {
 	huma.Register(s.api, huma.Operation{OperationID: "resend-delivery", Method: http.MethodPost, Path: "/api/deliveries/{id}/resend",
 		Summary: "Send an unknown, refused or held delivery again, from the first part that did not surely arrive.",
 		Tags:    []string{"deliveries"}, Errors: []int{404, 409}},
-		func(ctx context.Context, in *byID) (*struct{ Body Delivery }, error) {
+		func(ctx context.Context, in *ByID) (*struct{ Body Delivery }, error) {
 			d, err := s.engine.Resend(ctx, in.ID, owner)
 			if err != nil {
 				return nil, s.failure("resend "+in.ID, err)
@@ -160,13 +160,13 @@ func (s *Server) deliveries() {
 }
 
 type questionsInput struct {
-	paging
+	Paging
 	All          bool   `query:"all" doc:"settled ones too"`
 	Conversation string `query:"conversation"`
 }
 
 type answerInput struct {
-	byID
+	ByID
 	Body struct {
 		Answer string `json:"answer" minLength:"1" maxLength:"100000" doc:"to an approval: once, run, hour, always or no (yes is once); else a choice's value, or text"`
 	}

@@ -35,6 +35,7 @@ var Layers = [][]Room{
 	{{"mercury", "the words of the house, as values"}},
 	{
 		{"argv", "one command line, parsed and refused when in doubt"},
+		{"atomicfile", "files replaced whole or not at all"},
 		{"sandbox", "the fence a command runs inside"},
 		{"crash", "points between which a kill must lose nothing; empty in ordinary builds"},
 	},
@@ -57,6 +58,7 @@ var Layers = [][]Room{
 	{{"intake", "what becomes of an arriving message; commands"}},
 	{{"api", "HTTP, events, cockpit, client"}},
 	{{"tui", "the terminal, a client of api"}},
+	{{"tour", "the demonstration: a private house with a stand-in for a model"}},
 	{{"config", "mercury.yaml: read, checked, explained"}},
 	{{"backup", "copies of a home, and the way back"}},
 	{{"doctor", "what is wrong with a home, and the cure"}},
@@ -108,11 +110,16 @@ func room(path string) string {
 	return name
 }
 
-// ForTests reports whether a package exists for tests alone: its name ends in
-// "test", as storetest's does, or it is one of the three that guard the tree.
+// ForTests reports whether a package exists for tests alone: it lies in a folder
+// whose name ends in "test", such as storetest, or it is one of the two that
+// guard the tree.
 func ForTests(path string) bool {
-	return strings.HasPrefix(path, "internal/") && strings.HasSuffix(path, "test") ||
-		room(path) == "testenv" || room(path) == "arch" || room(path) == "test"
+	for _, folder := range strings.Split(path, "/") {
+		if strings.HasSuffix(folder, "test") {
+			return true
+		}
+	}
+	return room(path) == "testenv" || room(path) == "arch"
 }
 
 // Read finds the packages of the module in tree and what their files other than
@@ -205,7 +212,7 @@ func Check(packages []Package) []string {
 // judge says what is wrong with an import, or nothing.
 func judge(height map[string]int, p Package, imported string) string {
 	from, to := p.Room(), room(imported)
-	if ForTests(imported) && to != "test" {
+	if ForTests(imported) {
 		if ForTests(p.Path) || from == "bench" {
 			return ""
 		}

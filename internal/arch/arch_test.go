@@ -52,6 +52,7 @@ func TestCheckFindsImportsThatBreakARule(t *testing.T) {
 		{"the terminal is only a client", "internal/tui", "internal/store", "client of the API"},
 		{"the program holds no suite", "internal/daemon", "internal/llm/llmtest", "for tests"},
 		{"the program holds no testenv", "cmd/mercury", "internal/testenv", "for tests"},
+		{"a program for tests may use its suite", "internal/llm/llmtest/scripted", "internal/llm/llmtest", ""},
 		{"a suite may use another", "internal/store/storetest", "internal/testenv", ""},
 		{"a measurement may use a scripted model", "bench", "internal/llm/llmtest", ""},
 		{"a room nobody decided on", "internal/attic", "internal/mercury", "no line in internal/arch/arch.go"},

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/mercury-agent/mercury/internal/testenv"
 )
 
 func TestAFileIsReplacedWithItsPermissionsAndNothingIsLeftBehind(t *testing.T) {
@@ -49,7 +51,7 @@ func TestALinkedFileStaysLinked(t *testing.T) {
 	dir := t.TempDir()
 	real, link := filepath.Join(dir, "real"), filepath.Join(dir, "link")
 	if err := os.Symlink("real", link); err != nil {
-		t.Skip("no symbolic links here")
+		testenv.Missing(t, "symbolic links", "on Windows, turn on the developer mode")
 	}
 	for _, text := range []string{"made through a link to nothing", "changed"} {
 		if err := Write(link, []byte(text), 0o600); err != nil {

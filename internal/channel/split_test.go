@@ -59,7 +59,7 @@ func FuzzSplitLosesNothingAndKeepsTheLimit(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string, limit int) {
 		if limit < 40 || limit > 5000 || len(text) > 20000 {
-			t.Skip()
+			return
 		}
 		pieces := Split(text, limit)
 		for _, p := range pieces {

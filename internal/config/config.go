@@ -67,22 +67,23 @@ type Config struct {
 	Warnings []string `json:"-"`
 
 	home    Home
-	file    string // path of the file that was read; empty: none
-	text    []byte // its content, as read
+	file    string   // path of the file that was read; empty: none
+	text    []byte   // its content, as read
+	hidden  []string // values in it that no excerpt may show
 	origins map[string]Origin
 }
 
 // Provider is one model service.
 type Provider struct {
-	// API is the wire the service speaks; known providers need not say it.
+	// API is the wire the service speaks; empty: as known by the name, else openai.
 	API string `json:"api" enum:"openai,anthropic"`
-	// BaseURL is where it listens, with the version path, such as https://api.openai.com/v1.
+	// BaseURL is where it listens: for openai with the version path, such as https://api.openai.com/v1, for anthropic without it, such as https://api.anthropic.com.
 	BaseURL string `json:"base_url"`
 	// APIKey is the key, best written "${NAME}"; empty: the usual variable of a known provider, or no key.
 	APIKey Secret `json:"api_key"`
 	// Headers are added to each request.
 	Headers map[string]Secret `json:"headers"`
-	// Quirks names the table row of dialect differences; empty: found by the provider's name and address.
+	// Quirks is the table row of dialect differences; empty: found by the provider's name and address.
 	Quirks string `json:"quirks"`
 	// HeaderTimeout is how long to wait for the first byte of an answer, "0" for ever; empty: http.header_timeout.
 	HeaderTimeout *Duration `json:"header_timeout"`
@@ -102,7 +103,7 @@ type Database struct {
 
 // Web is the HTTP interface.
 type Web struct {
-	// Listen is host:port to listen on. Every request needs the token, on loopback too. MERCURY_LISTEN overrides it.
+	// Listen is the host:port to listen on. Every request needs the token, on loopback too. MERCURY_LISTEN overrides it.
 	Listen string `json:"listen"`
 	// Hosts are names under which a browser may reach it besides loopback, such as a tailnet name.
 	Hosts []string `json:"hosts"`
@@ -110,7 +111,7 @@ type Web struct {
 
 // Permissions of the owner's own conversations; nobody inherits them.
 type Permissions struct {
-	// Mode is ask (everything that changes something asks), guided (undoable work in scope runs, the rest asks) or allow-all.
+	// Mode decides what asks first: with ask everything that changes something, with guided what cannot be undone or is out of scope, with allow-all nothing but what is always blocked.
 	Mode string `json:"mode" enum:"ask,guided,allow-all"`
 	// Scopes are the folders that tools may use; empty: the workspace, to read and write.
 	Scopes []Scope `json:"scopes"`
@@ -196,8 +197,10 @@ type Telegram struct {
 	Token Secret `json:"token"`
 	// APIURL is the Bot API server.
 	APIURL string `json:"api_url"`
-	// Allow lists user ids that may write without pairing.
-	Allow []string `json:"allow"`
+	// Owners are user ids that are you, besides those who paired.
+	Owners []string `json:"owners"`
+	// Members are user ids that may talk to the agent as members.
+	Members []string `json:"members"`
 	// Progress shows one line per tool step; /progress toggles it.
 	Progress bool `json:"progress"`
 }
@@ -208,8 +211,10 @@ type Discord struct {
 	Token Secret `json:"token"`
 	// APIURL is the REST address.
 	APIURL string `json:"api_url"`
-	// Allow lists user ids that may write without pairing.
-	Allow []string `json:"allow"`
+	// Owners are user ids that are you, besides those who paired.
+	Owners []string `json:"owners"`
+	// Members are user ids that may talk to the agent as members.
+	Members []string `json:"members"`
 	// Progress shows one line per tool step; /progress toggles it.
 	Progress bool `json:"progress"`
 }
@@ -222,16 +227,20 @@ type Slack struct {
 	AppToken Secret `json:"app_token"`
 	// APIURL is the Web API address.
 	APIURL string `json:"api_url"`
-	// Allow lists user ids that may write without pairing.
-	Allow []string `json:"allow"`
+	// Owners are user ids that are you, besides those who paired.
+	Owners []string `json:"owners"`
+	// Members are user ids that may talk to the agent as members.
+	Members []string `json:"members"`
 	// Progress shows one line per tool step; /progress toggles it.
 	Progress bool `json:"progress"`
 }
 
 // IMessage is the Messages application of this Mac.
 type IMessage struct {
-	// Allow lists addresses (numbers or mail) that may write without pairing.
-	Allow []string `json:"allow"`
+	// Owners are addresses (numbers or mail) that are you, besides those who paired.
+	Owners []string `json:"owners"`
+	// Members are addresses (numbers or mail) that may talk to the agent as members.
+	Members []string `json:"members"`
 	// Progress shows one line per tool step; /progress toggles it.
 	Progress bool `json:"progress"`
 }
@@ -240,10 +249,12 @@ type IMessage struct {
 type Relay struct {
 	// URL is the gateway's address.
 	URL string `json:"url" required:"true"`
-	// Token is the gateway's bearer token, best written "${MERCURY_RELAY_TOKEN}".
+	// Token is the gateway's bearer token, best written "${RELAY_TOKEN}".
 	Token Secret `json:"token"`
-	// Allow lists people who may write without pairing.
-	Allow []string `json:"allow"`
+	// Owners are sender ids that are you; nobody else is answered.
+	Owners []string `json:"owners"`
+	// Members are sender ids that may talk to the agent as members.
+	Members []string `json:"members"`
 	// Progress shows one line per tool step; /progress toggles it.
 	Progress bool `json:"progress"`
 }
@@ -370,8 +381,8 @@ func Default() *Config {
 		Memory:    Memory{Learn: true},
 		Spotify:   Spotify{RedirectURI: "http://127.0.0.1:6174/spotify/callback"},
 		HTTP: HTTP{
-			HeaderTimeout: Duration(5 * time.Minute),
-			IdleTimeout:   Duration(5 * time.Minute),
+			HeaderTimeout: Duration(3 * time.Minute),
+			IdleTimeout:   Duration(2 * time.Minute),
 		},
 		Backup: Backup{Every: Duration(24 * time.Hour), Keep: 7},
 		Log:    Log{Level: "info"},

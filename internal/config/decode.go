@@ -1,13 +1,13 @@
 package config
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"reflect"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -30,25 +30,27 @@ type decoder struct {
 	anchors  map[string]ast.Node
 	origins  map[string]Origin
 	problems Problems
+	hidden   []string // values that no excerpt may show
 	nodes    int
 }
 
-// decodeFile reads YAML text into c. The returned problems are in the order of
-// the file.
+// decodeFile reads YAML text into c and returns what is wrong with it.
 func decodeFile(file string, text []byte, env *environment, c *Config) Problems {
 	d := &decoder{file: file, text: text, env: env, anchors: map[string]ast.Node{}, origins: c.origins}
 	root := d.parse()
 	if root != nil {
 		d.value(root, nil, reflect.ValueOf(c).Elem())
 	}
-	slices.SortStableFunc(d.problems, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-	})
+	c.hidden = d.hidden
 	return d.problems
 }
 
 // parse returns the root of the one document, nil when it is empty or broken.
 func (d *decoder) parse() (root ast.Node) {
+	if line := notText(d.text); line > 0 {
+		d.problem(&token.Position{Line: line, Column: 1}, "", "the line is not UTF-8 text", "Save the file as UTF-8.")
+		return nil
+	}
 	if line, deep := tooDeep(d.text); deep {
 		d.problem(&token.Position{Line: line, Column: 1}, "", fmt.Sprintf("values are nested deeper than %d", maxDepth), "Close the brackets that were opened by mistake.")
 		return nil
@@ -107,6 +109,23 @@ func (f anchorFinder) Visit(n ast.Node) ast.Visitor {
 	return f
 }
 
+// notText returns the first line that holds bytes or control characters that
+// YAML does not allow, 0 when there is none.
+func notText(text []byte) int {
+	line := 1
+	for len(text) > 0 {
+		r, size := utf8.DecodeRune(text)
+		switch {
+		case r == '\n':
+			line++
+		case r == utf8.RuneError && size == 1, unicode.IsControl(r) && r != '\t' && r != '\u0085':
+			return line
+		}
+		text = text[size:]
+	}
+	return 0
+}
+
 // tooDeep looks for nesting that would cost the parser quadratic time or its
 // stack: brackets, and dashes or question marks in a row. Quoted brackets count
 // too; the limit is far from what a written file has.
@@ -147,7 +166,7 @@ func (d *decoder) value(node ast.Node, path []string, target reflect.Value) {
 		}
 		return
 	case len(path) > maxDepth:
-		d.wrong(node, path, "is nested too deep", "")
+		d.wrong(node, path, "is nested too deep", "Move it to where it belongs.")
 		return
 	}
 	if node.Type() == ast.NullType {
@@ -215,11 +234,10 @@ func (d *decoder) pairs(node ast.Node, path []string, depth int) ([]*ast.Mapping
 	case *ast.MappingValueNode:
 		values = []*ast.MappingValueNode{n}
 	default:
-		what := "keys and values"
 		if len(path) == 0 {
 			d.problem(position(node), "", "the file does not hold keys and values", `Begin with a line such as "model: openai/gpt-5-mini".`)
 		} else {
-			d.wrong(node, path, "should hold "+what+", not "+describe(node), "")
+			d.wrong(node, path, "should hold keys and values, not "+describe(node), "Write its keys in the lines below, indented by two more blanks.")
 		}
 		return nil, false
 	}
@@ -270,6 +288,7 @@ func (d *decoder) object(node ast.Node, path []string, target reflect.Value) {
 		seen[name] = pos
 		field, ok := fieldNamed(target, name)
 		if !ok {
+			d.hide(pair.Value)
 			d.unknown(pos, at, fieldNames(target.Type()))
 			continue
 		}
@@ -330,139 +349,6 @@ func (d *decoder) list(node ast.Node, path []string, target reflect.Value) {
 	target.Set(fresh)
 }
 
-func (d *decoder) scalar(node ast.Node, path []string, target reflect.Value) {
-	switch target.Kind() {
-	case reflect.String:
-		text, ok := stringOf(node)
-		if !ok {
-			d.wrong(node, path, "should be a text, not "+describe(node), "Put the value in quotes.")
-			return
-		}
-		value, missing, err := d.env.expand(text)
-		switch {
-		case err != nil:
-			d.wrong(node, path, "holds a broken reference: "+err.Error(), "")
-		case missing != "":
-			d.wrong(node, path, fmt.Sprintf("needs the variable %s, which is not set", missing), fmt.Sprintf("Set %s in the environment or in .env of the Mercury home.", missing))
-		default:
-			target.SetString(value)
-		}
-	case reflect.Bool:
-		b, ok := node.(*ast.BoolNode)
-		if !ok {
-			d.wrong(node, path, "should be true or false, not "+describe(node), "Write true or false; yes, no, on and off are texts.")
-			return
-		}
-		target.SetBool(b.Value)
-	case reflect.Int, reflect.Int64:
-		n, ok := integerOf(node)
-		if !ok || target.OverflowInt(n) {
-			d.wrong(node, path, "should be a whole number, not "+describe(node), "")
-			return
-		}
-		target.SetInt(n)
-	case reflect.Float64:
-		f, ok := floatOf(node)
-		if !ok {
-			d.wrong(node, path, "should be a number, not "+describe(node), "")
-			return
-		}
-		target.SetFloat(f)
-	default:
-		panic("config: no rule for fields of type " + target.Type().String())
-	}
-}
-
-func (d *decoder) secret(node ast.Node, path []string, target reflect.Value) {
-	text, ok := stringOf(node)
-	if !ok {
-		d.wrong(node, path, "should be a text", "Put the value in quotes.")
-		return
-	}
-	s, err := d.env.secret(joinKey(path), text)
-	if err != nil {
-		d.wrong(node, path, "holds a broken reference: "+err.Error(), "")
-		return
-	}
-	target.Set(reflect.ValueOf(s))
-}
-
-func (e *environment) secret(key, text string) (Secret, error) {
-	value, missing, err := e.expand(text)
-	if err != nil {
-		return Secret{}, err
-	}
-	return Secret{raw: text, value: value, missing: missing, key: key}, nil
-}
-
-func (d *decoder) duration(node ast.Node, path []string, target reflect.Value) {
-	text, ok := stringOf(node)
-	if !ok {
-		d.wrong(node, path, "should be a length of time, not "+describe(node), "Write it like 90s, 5m or 1h30m.")
-		return
-	}
-	v, err := parseDuration(text)
-	if err != nil {
-		d.wrong(node, path, "should be a length of time, not "+describe(node), "Write it like 90s, 5m or 1h30m.")
-		return
-	}
-	target.Set(reflect.ValueOf(v))
-}
-
-// integerOf reads whole numbers; 1_000_000 is one.
-func integerOf(node ast.Node) (int64, bool) {
-	n, ok := node.(*ast.IntegerNode)
-	if !ok {
-		return 0, false
-	}
-	switch v := n.Value.(type) {
-	case int64:
-		return v, true
-	case uint64:
-		return int64(v), v <= math.MaxInt64
-	}
-	return 0, false
-}
-
-func floatOf(node ast.Node) (float64, bool) {
-	if n, ok := node.(*ast.FloatNode); ok {
-		return n.Value, !math.IsInf(n.Value, 0)
-	}
-	n, ok := integerOf(node)
-	return float64(n), ok
-}
-
-// stringOf reads texts. A number counts as the text it was written as, since
-// ids of people are often written without quotes.
-func stringOf(node ast.Node) (string, bool) {
-	switch n := node.(type) {
-	case *ast.StringNode:
-		return n.Value, true
-	case *ast.LiteralNode:
-		return n.Value.Value, true
-	case *ast.IntegerNode:
-		return n.Token.Value, true
-	case *ast.FloatNode:
-		return n.Token.Value, true
-	}
-	return "", false
-}
-
-// describe says what stands there, in a person's words.
-func describe(node ast.Node) string {
-	switch n := node.(type) {
-	case *ast.MappingNode, *ast.MappingValueNode:
-		return "keys and values"
-	case *ast.SequenceNode:
-		return "a list"
-	case *ast.StringNode:
-		return quoted(n.Value)
-	case *ast.LiteralNode:
-		return "a block of text"
-	}
-	return quoted(node.GetToken().Value)
-}
-
 func keyText(key ast.MapKeyNode) string {
 	var node ast.Node = key
 	if k, ok := key.(*ast.MappingKeyNode); ok {
@@ -510,15 +396,43 @@ func (d *decoder) unknown(pos *token.Position, path, candidates []string) {
 		help = fmt.Sprintf("Write %s, or remove the line.", name)
 	}
 	d.problem(pos, joinKey(path), message, help)
+	d.problems[len(d.problems)-1].unknown = true
 }
 
 func (d *decoder) problem(pos *token.Position, key, message, help string) {
 	p := Problem{File: d.file, Key: key, Message: message, Help: help}
 	if pos != nil {
 		p.Line, p.Column = pos.Line, pos.Column
-		p.Excerpt = excerpt(d.text, pos.Line, pos.Column)
 	}
 	d.problems = append(d.problems, p)
+}
+
+// hide keeps the values of a tree out of all excerpts: those of secrets, and
+// those of unknown keys, which may be misspelt secrets.
+func (d *decoder) hide(node ast.Node) {
+	if node != nil {
+		ast.Walk(hider{d}, node)
+	}
+}
+
+type hider struct{ d *decoder }
+
+func (h hider) Visit(n ast.Node) ast.Visitor {
+	if pair, ok := n.(*ast.MappingValueNode); ok {
+		h.d.hide(pair.Value)
+		return nil
+	}
+	text, ok := stringOf(n)
+	if !ok || pureReference(text) {
+		return h
+	}
+	// As it is read, and as it is written, since escapes may differ.
+	for part := range strings.Lines(text + "\n" + n.GetToken().Origin) {
+		if part = strings.TrimSpace(part); len(part) > 1 {
+			h.d.hidden = append(h.d.hidden, part)
+		}
+	}
+	return h
 }
 
 func lineOf(text []byte, n int) string {

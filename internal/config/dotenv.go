@@ -10,6 +10,9 @@ import (
 	"runtime"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/mercury-agent/mercury/internal/atomicfile"
+	"github.com/mercury-agent/mercury/internal/mercury"
 )
 
 const (
@@ -72,14 +75,14 @@ func readEnvironment(home Home, getenv func(string) string) (*environment, Probl
 		return env, nil
 	}
 	if err != nil {
-		return env, Problems{{File: env.file, Message: err.Error(), Help: "Make .env a readable file, or remove it."}}
+		return env, Problems{{File: env.file, dotenv: true, Message: err.Error(), Help: "Make .env a readable file, or remove it."}}
 	}
 	if info, err := os.Stat(env.file); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
 		env.warnings = append(env.warnings, fmt.Sprintf("%s can be read by others (mode %04o); run: chmod 600 %s", env.file, info.Mode().Perm(), env.file))
 	}
 	vars, problems := parseDotenv(text)
 	for i := range problems {
-		problems[i].File = env.file
+		problems[i].File, problems[i].dotenv = env.file, true
 	}
 	env.dotenv = vars
 	return env, problems
@@ -193,6 +196,10 @@ func isName(s string) bool {
 	return s != ""
 }
 
+var errReference = errors.New("broken reference")
+
+const referenceHelp = "Write a reference like ${NAME}, with letters, digits and _; $${ stands for the two characters."
+
 // expand replaces ${NAME} in s by look-ups and returns the first name that
 // was not found. "$${" writes "${"; any other $ stands for itself.
 func (e *environment) expand(s string) (value, missing string, err error) {
@@ -214,7 +221,7 @@ func (e *environment) expand(s string) (value, missing string, err error) {
 		b.WriteString(before)
 		name, after, closed := strings.Cut(rest, "}")
 		if !closed || !isName(name) {
-			return "", "", errors.New(`a reference is written ${NAME}, with letters, digits and _; write $${ for the two characters`)
+			return "", "", errReference
 		}
 		v, _, ok := e.lookup(name)
 		if !ok && missing == "" {
@@ -223,4 +230,43 @@ func (e *environment) expand(s string) (value, missing string, err error) {
 		b.WriteString(v)
 		s = after
 	}
+}
+
+// SetVariable writes one assignment to .env of the home, 0600, replacing the
+// last one of that name and leaving every other line alone. It is where a
+// pasted key belongs: mercury.yaml then refers to it as ${NAME}.
+func SetVariable(h Home, name, value string) error {
+	if !isName(name) || strings.ContainsRune(value, 0) || !utf8.ValidString(value) {
+		return &mercury.Error{Kind: mercury.Invalid, Err: fmt.Errorf("set variable %s: a name has letters, digits and _, a value is text", quoted(name))}
+	}
+	if err := h.Create(); err != nil {
+		return fmt.Errorf("set variable %s: %w", name, err)
+	}
+	text, err := readLimited(h.Env(), maxFile)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("set variable %s: %w", name, err)
+	}
+	vars, _ := parseDotenv(text)
+	lines := strings.SplitAfter(string(text), "\n")
+	assignment := name + "=" + quoteVariable(value) + "\n"
+	if old, ok := vars[name]; ok {
+		lines[old.line-1] = assignment
+	} else {
+		if last := lines[len(lines)-1]; last != "" {
+			lines[len(lines)-1] += "\n"
+		}
+		lines = append(lines, assignment)
+	}
+	if err := atomicfile.Write(h.Env(), []byte(strings.Join(lines, "")), 0o600); err != nil {
+		return fmt.Errorf("set variable %s: %w", name, unwritten(err))
+	}
+	return nil
+}
+
+// quoteVariable writes a value so that parseValue reads it back.
+func quoteVariable(value string) string {
+	if value != "" && !strings.ContainsAny(value, " \t\r\n\"'\\#") {
+		return value
+	}
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\r", `\r`, "\t", `\t`).Replace(value) + `"`
 }

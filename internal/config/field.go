@@ -56,7 +56,6 @@ func (d *decoder) rules(f field, path []string) {
 	d.problems = append(d.problems, Problem{
 		File: o.File, Line: o.Line, Column: o.Column, Key: joinKey(path),
 		Message: joinKey(path) + " " + message, Help: help,
-		Excerpt: excerpt(d.text, o.Line, o.Column),
 	})
 }
 
@@ -66,9 +65,9 @@ func checkTags(f field) (message, help string) {
 		if got := f.value.String(); !slices.Contains(words, got) {
 			message = fmt.Sprintf("should be one of %s, not %s", strings.Join(words, ", "), quoted(got))
 			if name := nearest(got, words); name != "" {
-				help = fmt.Sprintf("Did you mean %s?", name)
+				return message, fmt.Sprintf("Did you mean %s?", name)
 			}
-			return message, help
+			return message, "Write one of them, or remove the line."
 		}
 	}
 	var n float64
@@ -81,10 +80,10 @@ func checkTags(f field) (message, help string) {
 		return "", ""
 	}
 	if least, err := strconv.ParseFloat(f.tag.Get("min"), 64); err == nil && n < least {
-		return "should be at least " + f.tag.Get("min"), ""
+		return "is too small", "The least is " + f.tag.Get("min") + "."
 	}
 	if most, err := strconv.ParseFloat(f.tag.Get("max"), 64); err == nil && n > most {
-		return "should be at most " + f.tag.Get("max"), ""
+		return "is too large", "The most is " + f.tag.Get("max") + "."
 	}
 	return "", ""
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/mercury-agent/mercury/internal/atomicfile"
 	"github.com/mercury-agent/mercury/internal/mercury"
@@ -99,14 +100,18 @@ func (h Home) Create() error {
 	}
 	for _, dir := range []string{h.dir, h.Soul(), h.Skills(), h.Bots(), h.Logs(), h.Files(), h.Backups()} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return &mercury.Error{
-				Kind: mercury.Setup,
-				Help: "Make the folder writable for this user, or set MERCURY_HOME to another one.",
-				Err:  fmt.Errorf("create the home: %w", err),
-			}
+			return fmt.Errorf("create the home: %w", unwritten(err))
 		}
 	}
 	return nil
+}
+
+// unwritten adds the cure to an error of writing in the home.
+func unwritten(err error) error {
+	if errors.Is(err, syscall.ENOSPC) {
+		return &mercury.Error{Kind: mercury.Full, Help: "Free some space on the disk of the Mercury home.", Err: err}
+	}
+	return &mercury.Error{Kind: mercury.Setup, Help: "Make the Mercury home writable for this user, or set MERCURY_HOME to another folder.", Err: err}
 }
 
 // Guard returns an error that is ErrForeignHome when the folder belongs to the
@@ -158,11 +163,7 @@ func (h Home) Token() (string, error) {
 	rand.Read(b[:])
 	err = atomicfile.Create(h.TokenFile(), []byte(hex.EncodeToString(b[:])+"\n"), 0o600)
 	if err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", &mercury.Error{
-			Kind: mercury.Setup,
-			Help: "Make the home writable for this user, or set MERCURY_HOME to another folder.",
-			Err:  err,
-		}
+		return "", unwritten(err)
 	}
 	return h.readToken()
 }
@@ -170,7 +171,11 @@ func (h Home) Token() (string, error) {
 func (h Home) readToken() (string, error) {
 	text, err := readLimited(h.TokenFile(), 4<<10)
 	if err != nil {
-		return "", fmt.Errorf("read the API token: %w", err)
+		return "", &mercury.Error{
+			Kind: mercury.Setup,
+			Help: fmt.Sprintf("Make %s readable for this user.", h.TokenFile()),
+			Err:  fmt.Errorf("read the API token: %w", err),
+		}
 	}
 	token := string(bytes.TrimSpace(text))
 	if b, err := hex.DecodeString(token); err != nil || len(b) < tokenBytes {

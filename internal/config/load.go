@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -48,16 +49,17 @@ func Load(src Source) (*Config, error) {
 	text, err := readLimited(src.Home.Config(), maxFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return load(src, "", nil)
+		return build(src, "", nil, nil)
 	case err != nil:
 		return nil, invalid(Problems{{File: src.Home.Config(), Message: err.Error(), Help: "Make it a readable file of at most 256 KB."}})
 	}
-	return load(src, src.Home.Config(), text)
+	return build(src, src.Home.Config(), text, nil)
 }
 
-// load builds the configuration from text, which was read from file; file is
-// empty when there is none.
-func load(src Source, file string, text []byte) (*Config, error) {
+// build makes the configuration from text, which was read from file; file is
+// empty when there is none. Problems that pass accepts are dropped; nil
+// accepts none.
+func build(src Source, file string, text []byte, pass func(Problem) bool) (*Config, error) {
 	env, problems := readEnvironment(src.Home, src.getenv())
 	c := Default()
 	c.home, c.file, c.text = src.Home, file, text
@@ -73,10 +75,29 @@ func load(src Source, file string, text []byte) (*Config, error) {
 	c.fillProviders(env)
 	c.fillScopes()
 	problems = append(problems, c.validate(problems)...)
+	if pass != nil {
+		problems = slices.DeleteFunc(problems, pass)
+	}
 	if len(problems) > 0 {
-		return nil, invalid(problems)
+		return nil, invalid(c.illustrate(problems))
 	}
 	return c, nil
+}
+
+// illustrate puts problems in the order of the file and adds its lines.
+func (c *Config) illustrate(problems Problems) Problems {
+	slices.SortStableFunc(problems, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	// The longest first, so that no part of one shows where another begins it.
+	slices.SortFunc(c.hidden, func(a, b string) int { return len(b) - len(a) })
+	text := normalise(c.text)
+	for i, p := range problems {
+		if p.File == c.file && p.Line > 0 {
+			problems[i].Excerpt = excerpt(text, p.Line, p.Column, c.hidden)
+		}
+	}
+	return problems
 }
 
 // normalise removes a byte order mark and the carriage returns of Windows.

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"unicode"
-	"unicode/utf8"
 )
 
 // Problem is one thing wrong with the configuration. It never shows a secret.
@@ -17,6 +17,9 @@ type Problem struct {
 	Message string `json:"message"`          // what is wrong
 	Help    string `json:"help,omitempty"`   // what to do about it
 	Excerpt string `json:"excerpt,omitempty"`
+
+	unknown bool // a key that is not known
+	dotenv  bool // a line of .env
 }
 
 // String writes the problem in a few lines: place and message, the excerpt,
@@ -55,31 +58,50 @@ func (ps Problems) Error() string {
 	return strings.Join(texts, "\n")
 }
 
+const longLine = 1000 // bytes; longer ones are not shown
+
 // excerpt shows line n of text with one line before it and a caret below the
-// column. Values that may be secret are masked, so the caret marks the key or
-// the start of the value, never a place inside it.
-func excerpt(text []byte, line, column int) string {
+// column. Values that may be secret are masked: those of hidden, and what
+// looks like one.
+func excerpt(text []byte, line, column int, hidden []string) string {
 	lines := strings.Split(string(text), "\n")
 	if line < 1 || line > len(lines) {
 		return ""
 	}
+	shown := func(s string) []rune {
+		if len(s) > longLine {
+			// Cutting it could cut a secret, so that no mask would know it.
+			return []rune(fmt.Sprintf("(a line of %d bytes)", len(s)))
+		}
+		return []rune(printable(maskLine(mask(s, hidden))))
+	}
 	var b strings.Builder
 	for n := max(1, line-1); n <= line; n++ {
-		shown := maskLine(lines[n-1])
-		if utf8.RuneCountInString(shown) > 120 {
-			shown = string([]rune(shown)[:120]) + "…"
+		runes := shown(lines[n-1])
+		if len(runes) > 120 {
+			runes = append(runes[:120], '…')
 		}
-		fmt.Fprintf(&b, "%5d | %s\n", n, printable(shown))
+		fmt.Fprintf(&b, "%5d | %s\n", n, string(runes))
 	}
+	before := []rune(lines[line-1])
+	before = before[:min(max(column-1, 0), len(before))]
 	b.WriteString("      | ")
-	b.WriteString(strings.Repeat(" ", min(max(column-1, 0), 119)) + "^")
+	b.WriteString(strings.Repeat(" ", min(len(shown(string(before))), 120)) + "^")
 	return b.String()
+}
+
+// mask replaces each of the hidden values in s.
+func mask(s string, hidden []string) string {
+	for _, h := range hidden {
+		s = strings.ReplaceAll(s, h, Masked)
+	}
+	return s
 }
 
 // printable replaces control characters, which a terminal would obey.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\t' || r == utf8.RuneError {
+		if unicode.IsControl(r) && r != '\t' || r == unicode.ReplacementChar {
 			return '·'
 		}
 		if r == '\t' {
@@ -109,15 +131,16 @@ type shape struct {
 	with    string
 }
 
-// secretShapes are compiled when an error is shown, not at every start.
-func secretShapes() []shape {
+// secretShapes and longWords are compiled when the first error is shown, not at
+// every start.
+var secretShapes = sync.OnceValue(func() []shape {
 	return []shape{
 		{regexp.MustCompile(`(?i)((?:key|token|secret|password|passwd|authorization|cookie|proxy)["']?\s*[:=]\s*)(?:"\$\{[^"]*"|'\$\{[^']*'|\$\{[^\s]*|"[^"]*"?|'[^']*'?|[^\s,}#][^,}#]*)`), "${1}" + Masked},
 		{regexp.MustCompile(`(://)[^/\s@]*@`), "${1}" + Masked + "@"},
 	}
-}
+})
 
-func longWords() *regexp.Regexp { return regexp.MustCompile(`[A-Za-z0-9_\-+=.]{16,}`) }
+var longWords = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[A-Za-z0-9_\-+=.]{16,}`) })
 
 // looksSecret reports whether a word mixes letters and digits as keys do.
 func looksSecret(word string) bool {

@@ -17,7 +17,7 @@ var ErrNotConfigured = errors.New("no model is configured")
 // Known is a provider that needs no more than its key. An entry of the same
 // name in mercury.yaml starts from it.
 type Known struct {
-	Name    string   // what stands before the slash in model, and the name of its quirks
+	Name    string   // what stands before the slash in model
 	Title   string   // what people call it
 	API     string   // openai or anthropic
 	BaseURL string   //
@@ -86,7 +86,6 @@ func (c *Config) fillProviders(env *environment) {
 	chosen := ""
 	for _, k := range KnownProviders() {
 		p, written := c.Providers[k.Name]
-		before := p
 		key, origin, found := k.key(env)
 		if !p.APIKey.IsSet() && found {
 			p.APIKey = Secret{raw: "${" + origin.Name + "}", value: key, key: joinKey([]string{"providers", k.Name, "api_key"})}
@@ -103,9 +102,6 @@ func (c *Config) fillProviders(env *environment) {
 		}
 		p.API = cmp.Or(p.API, k.API)
 		p.BaseURL = cmp.Or(p.BaseURL, k.BaseURL)
-		if before.BaseURL == "" {
-			p.Quirks = cmp.Or(p.Quirks, k.Name)
-		}
 		c.Providers[k.Name] = p
 		if _, err := p.APIKey.Value(); chosen == "" && p.APIKey.IsSet() && err == nil && k.Model != "" {
 			chosen = k.Name + "/" + k.Model

@@ -24,7 +24,6 @@ func (c *Config) validate(found Problems) Problems {
 	v.times()
 	v.paths()
 	v.servers()
-	slices.SortStableFunc(v.problems, func(a, b Problem) int { return a.Line - b.Line })
 	return v.problems
 }
 
@@ -44,7 +43,6 @@ func (v *validator) wrong(key, message, help string) {
 	p := Problem{Key: key, Message: key + " " + message, Help: help}
 	if o.Source == FromFile {
 		p.File, p.Line, p.Column = o.File, o.Line, o.Column
-		p.Excerpt = excerpt(normalise(v.c.text), o.Line, o.Column)
 	} else if o.Source != "" {
 		p.Message = fmt.Sprintf("%s: %s", o, p.Message)
 	}
@@ -87,7 +85,7 @@ func (v *validator) models() {
 	}
 	for _, model := range slices.Sorted(maps.Keys(v.c.Prices)) {
 		if _, _, ok := SplitModel(model); !ok {
-			v.wrong(joinKey([]string{"prices", model}), "should be named provider/model", "")
+			v.wrong(joinKey([]string{"prices", model}), "should be named provider/model", "Write it like openai/gpt-5-mini.")
 		}
 	}
 }
@@ -160,7 +158,7 @@ func (v *validator) times() {
 		}
 	}
 	if (q.From == "") != (q.To == "") {
-		v.wrong("quiet_hours", "needs both from and to", "")
+		v.wrong("quiet_hours", "needs both from and to", "Add the other, or remove the section.")
 	}
 }
 
@@ -168,7 +166,7 @@ func (v *validator) paths() {
 	c := v.c
 	absolute := func(key, path string) {
 		if path != "" && !filepath.IsAbs(ExpandPath(path)) {
-			v.wrong(key, fmt.Sprintf("should be an absolute folder or begin with ~, not %s", quoted(path)), "")
+			v.wrong(key, fmt.Sprintf("should be an absolute folder or begin with ~, not %s", quoted(path)), "Write it like ~/notes or /srv/notes.")
 		}
 	}
 	if c.Workspace == "" {
@@ -190,7 +188,7 @@ func (v *validator) servers() {
 	for _, name := range slices.Sorted(maps.Keys(v.c.MCP.Servers)) {
 		s, key := v.c.MCP.Servers[name], joinKey([]string{"mcp", "servers", name})
 		if (len(s.Command) == 0) == (s.URL == "") {
-			v.wrong(key, "needs either a command or a url", "")
+			v.wrong(key, "needs either a command or a url", "Write one of the two.")
 		}
 		v.url(key+".url", s.URL, "http", "https")
 	}

@@ -5,7 +5,6 @@ package channeltest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -273,5 +272,5 @@ func (l listener) saved(t *testing.T, place *Place, n int) {
 			return
 		}
 	}
-	t.Fatal(fmt.Sprintf("the place was not saved %d times", n))
+	t.Fatalf("the place was not saved %d times", n)
 }

@@ -90,6 +90,17 @@ func (l *Lock) Announce(address string) error {
 // processes lock two files of one name.
 func (l *Lock) Release() error { return l.file.Close() }
 
+// Read returns who wrote down last that it has the lock of the home dir; zero
+// if nobody did. That process may be gone: only Take can tell.
+func Read(dir string) Holder {
+	f, err := os.Open(filepath.Join(dir, FileName))
+	if err != nil {
+		return Holder{}
+	}
+	defer f.Close()
+	return read(f)
+}
+
 // read returns what the holder wrote; zero if it has not yet.
 func read(f *os.File) Holder {
 	var h Holder
