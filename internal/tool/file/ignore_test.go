@@ -3,6 +3,7 @@ package file
 import (
 	"bytes"
 	"fmt"
+	"github.com/mercury-agent/mercury/internal/testenv"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -19,7 +20,7 @@ func git(t *testing.T, dir, input string, args ...string) string {
 	t.Helper()
 	path, err := exec.LookPath("git")
 	if err != nil {
-		t.Skip("git is not installed")
+		testenv.Missing(t, "git", "install git")
 	}
 	cmd := exec.Command(path, args...)
 	cmd.Dir = dir
