@@ -197,19 +197,12 @@ func (t *turn) next(ctx context.Context) (ended bool, err error) {
 	return false, t.ask(ctx)
 }
 
-// reset reports whether the conversation was begun anew since this run's
-// first words: what it works on is no longer there.
+// reset reports whether the conversation was begun anew since this run
+// began: what it works on is no longer there.
 func (t *turn) reset() bool {
-	mine := false
-	for _, e := range t.entries {
-		switch {
-		case e.Kind == mercury.ResetEntry && mine:
-			return true
-		case e.RunID == t.run.ID:
-			mine = true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.entries, func(e mercury.Entry) bool {
+		return e.Kind == mercury.ResetEntry && e.At.After(t.run.CreatedAt)
+	})
 }
 
 // pending returns the calls of this run that have no result yet, in order.

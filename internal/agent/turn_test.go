@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -127,12 +128,7 @@ func TestASteerIsTakenAfterTheToolsThatRun(t *testing.T) {
 		{Match: "and hurry", Reply: "Hurrying."},
 	}})
 	began, release := make(chan struct{}), make(chan struct{})
-	h.tools = append(h.tools, tool.New("hold", "Holds.", mercury.Read, func(lookArgs) []mercury.Access { return nil },
-		func(context.Context, tool.Call, lookArgs) (tool.Output, error) {
-			close(began)
-			<-release
-			return tool.Output{Text: "held"}, nil
-		}))
+	h.tools = append(h.tools, holds(began, release))
 	h.start()
 	first := h.say("go")
 	<-began
@@ -399,5 +395,150 @@ func TestTextThatLooksLikeACallIsText(t *testing.T) {
 	h.ends(h.say("go").RunID)
 	if ds := h.deliveries(mercury.AnswerDelivery); len(ds) != 1 || ds[0].Text != text || len(h.marks()) != 0 {
 		t.Errorf("deliveries %+v, marks %q", ds, h.marks())
+	}
+}
+
+// holds is a tool that runs from began to release.
+func holds(began, release chan struct{}) tool.Tool {
+	return tool.New("hold", "Holds.", mercury.Read, func(lookArgs) []mercury.Access { return nil },
+		func(context.Context, tool.Call, lookArgs) (tool.Output, error) {
+			close(began)
+			<-release
+			return tool.Output{Text: "held"}, nil
+		})
+}
+
+func TestAConversationBegunAnewEndsTheTurnUnderWay(t *testing.T) {
+	h := newHouse(t, llmtest.Script{Rules: []llmtest.Rule{{Match: "go", Tools: []llmtest.Call{callOf("hold", "a")}, Times: 1}}})
+	began, release := make(chan struct{}), make(chan struct{})
+	h.tools = append(h.tools, holds(began, release))
+	h.start()
+	id := h.say("go").RunID
+	<-began
+	err := h.engine.Update(t.Context(), "reset", func(tx *engine.Tx) error {
+		_, err := tx.Append(talkID, mercury.Entry{Kind: mercury.ResetEntry, Actor: owner})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	close(release)
+	if run := h.ends(id); run.State != mercury.RunStopped || run.ErrorCode != "reset" || len(h.requests()) != 1 {
+		t.Errorf("run %s (%s) after %d requests", run.State, run.ErrorCode, len(h.requests()))
+	}
+	// The next message starts clean.
+	h.ends(h.say("afresh").RunID)
+	if reqs := h.requests(); len(reqs[1].Messages) != 1 {
+		t.Errorf("the model sees %s", outline(reqs[1]))
+	}
+	h.sound()
+}
+
+func TestAnInterruptedRunsCallsAreToldToTheNextOne(t *testing.T) {
+	h := newHouse(t, llmtest.Script{Rules: []llmtest.Rule{
+		{Match: "go", Tools: []llmtest.Call{callOf("hold", "a"), callOf("mark", "b")}, Times: 1},
+	}})
+	began := make(chan struct{})
+	h.tools = append(h.tools, tool.New("hold", "Holds.", mercury.Once, func(lookArgs) []mercury.Access { return nil },
+		func(ctx context.Context, _ tool.Call, _ lookArgs) (tool.Output, error) {
+			close(began)
+			<-ctx.Done()
+			return tool.Output{}, ctx.Err()
+		}))
+	h.gate = holdAllowed{}
+	h.start()
+	id := h.say("go").RunID
+	<-began
+	if err := h.engine.Update(t.Context(), "cancel", func(tx *engine.Tx) error { return tx.Cancel(id, "stopped", owner) }); err != nil {
+		t.Fatal(err)
+	}
+	h.ends(id)
+	h.ends(h.say("what happened?").RunID)
+	var got []string
+	for _, m := range h.requests()[1].Messages {
+		for _, p := range m.Parts {
+			if p.Kind == llm.ToolResult {
+				got = append(got, p.Text)
+			}
+		}
+	}
+	if len(got) != 2 || !strings.Contains(got[0], textUnknown) || !strings.Contains(got[1], textNotRun) {
+		t.Errorf("results %q\n%s", got, h.dump())
+	}
+	h.sound()
+}
+
+// holdAllowed allows hold and asks before everything else that leaves a mark.
+type holdAllowed struct{ askOnce }
+
+func (g holdAllowed) Judge(ctx context.Context, r tool.Request) mercury.Judgement {
+	if r.Tool == "hold" {
+		return mercury.Judgement{Verdict: mercury.Allow, Rule: "holds"}
+	}
+	return g.askOnce.Judge(ctx, r)
+}
+
+// fickle asks at first, and denies from the given judgement on.
+type fickle struct {
+	judged *atomic.Int32
+	denies int32
+}
+
+func (g fickle) Judge(context.Context, tool.Request) mercury.Judgement {
+	if g.judged.Add(1) >= g.denies {
+		return mercury.Judgement{Rule: "revoked", Why: "it was revoked"}
+	}
+	return mercury.Judgement{Verdict: mercury.Ask, Rule: "marks"}
+}
+
+func TestRightsAreLookedAtAgainInTheCommitThatStartsACall(t *testing.T) {
+	h := newHouse(t, llmtest.Script{Rules: []llmtest.Rule{{Match: "go", Tools: []llmtest.Call{callOf("mark", "x")}, Times: 1}}})
+	// The first judgement asks, the second prepares the approved call, the
+	// third is the one inside the commit.
+	h.gate = fickle{judged: new(atomic.Int32), denies: 3}
+	h.start()
+	id := h.say("go").RunID
+	h.answer(h.asks(1)[0], mercury.AnswerOnce)
+	if run := h.ends(id); run.State != mercury.RunDone || len(h.marks()) != 0 {
+		t.Errorf("run %s, marks %q", run.State, h.marks())
+	}
+	if last := string(h.server.Requests()[1].Body); !strings.Contains(last, "it was revoked") {
+		t.Errorf("the model was not told: %s", last)
+	}
+}
+
+func TestAnApprovalIsForExactlyWhatWasShown(t *testing.T) {
+	h := newHouse(t, llmtest.Script{Rules: []llmtest.Rule{{Match: "go", Tools: []llmtest.Call{callOf("link", "x")}, Times: 1}}})
+	var target atomic.Value
+	target.Store("/first")
+	h.tools = append(h.tools, tool.Define(tool.Definition[lookArgs]{
+		Name: "link", Usage: "Follows a link.", Effect: mercury.Once,
+		Access: func(context.Context, tool.Call, lookArgs) ([]mercury.Access, error) {
+			return []mercury.Access{{Kind: mercury.WritePath, Target: target.Load().(string)}}, nil
+		},
+		Run: func(_ context.Context, c tool.Call, _ lookArgs) (tool.Output, error) {
+			return tool.Output{Text: "wrote"}, h.mark(c.Granted[0].Target)
+		},
+	}))
+	h.start()
+	id := h.say("go").RunID
+	first := h.asks(1)[0]
+	target.Store("/second")
+	h.answer(first, mercury.AnswerRun)
+	var second mercury.Question
+	h.until("the call to be asked about anew", func(tx store.Tx) bool {
+		open, _ := tx.OpenQuestions(talkID)
+		if len(open) == 1 {
+			second = open[0]
+		}
+		return second.ID != "" && second.ID != first.ID
+	})
+	if got := h.marks(); len(got) != 0 {
+		t.Errorf("it ran on the word for something else: %q", got)
+	}
+	h.answer(second, mercury.AnswerOnce)
+	h.ends(id)
+	if got := h.marks(); !slices.Equal(got, []string{"/second"}) {
+		t.Errorf("marks %q", got)
 	}
 }
