@@ -20,6 +20,7 @@ func TestPassingFaultsOfAProviderCostNothingButTime(t *testing.T) {
 	for _, wire := range []llm.Wire{llm.OpenAIWire, llm.AnthropicWire} {
 		for _, fault := range faults {
 			t.Run(fmt.Sprintf("%s on the %s wire", fault, wire), func(t *testing.T) {
+				t.Parallel()
 				call := llmtest.Rule{Match: "go", Reply: "Let me see.", Tools: []llmtest.Call{callOf("mark", "x")}, Times: 1}
 				h := newHouse(t, llmtest.Script{Rules: []llmtest.Rule{
 					{Match: "go", Fault: fault, Reply: "half a text", Tools: []llmtest.Call{callOf("mark", "never")}, Times: 1},
@@ -63,6 +64,7 @@ func TestFaultsThatDoNotPassAreTold(t *testing.T) {
 			{llmtest.Rule{Fault: llmtest.ReasoningOnly, Reasoning: "hm"}, mercury.RunFailed, "empty_answer", "empty answer", 4},
 		} {
 			t.Run(fmt.Sprintf("%s on the %s wire", tt.rule.Fault, wire), func(t *testing.T) {
+				t.Parallel()
 				tt.rule.Any = true
 				h := newHouse(t, llmtest.Script{Rules: []llmtest.Rule{tt.rule}})
 				h.wire = wire
@@ -266,6 +268,7 @@ func TestAFallbackThatAnsweredIsSaidOncePerRun(t *testing.T) {
 func TestAnOverflowIsCuredAndSaid(t *testing.T) {
 	for _, vendor := range llmtest.Vendors() {
 		t.Run(vendor, func(t *testing.T) {
+			t.Parallel()
 			h := newHouse(t, llmtest.Script{Default: strings.Repeat("a long answer ", 300), Window: 6_000, Vendor: vendor})
 			if vendor == "anthropic" {
 				h.wire = llm.AnthropicWire
