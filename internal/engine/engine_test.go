@@ -22,7 +22,7 @@ const patience = 20 * time.Second
 // killing, is what a restart does.
 type home struct {
 	shared bool // several engines may work on it
-	open func(t testing.TB) store.Store
+	open   func(t testing.TB) store.Store
 }
 
 // eachStore runs fn on every kind of store that this machine has.

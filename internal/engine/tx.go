@@ -313,6 +313,18 @@ func (t *Tx) undo() {
 	t.claims = nil
 }
 
+// unlocked rings after a rollback: what the transaction had locked may have
+// been stepped around all the same.
+func (t *Tx) unlocked() {
+	if !t.e.shared {
+		return
+	}
+	t.e.kick(todo{lanes: t.lanes})
+	if t.out {
+		t.e.out.set()
+	}
+}
+
 // publish does what waits for the commit.
 func (t *Tx) publish() {
 	for _, ev := range t.events {
