@@ -126,8 +126,9 @@ func destroys(name string, c argv.Command, dir string) string {
 		}
 	case name == "chmod" || name == "chown" || name == "chgrp":
 		for i, w := range operands {
-			if i > 0 && w.Known && resolveText(w.Text, base) == "/" {
-				return name + " would change the whole system"
+			what := wholeSystem(w, base)
+			if i > 0 && what != "" && (recursive(flags) || resolveText(w.Text, base) == "/") {
+				return name + " would change " + what
 			}
 		}
 	case name == "find":
@@ -198,6 +199,8 @@ func wholeSystem(w argv.Word, dir string) string {
 		return target
 	case w.Pattern && path.Dir(target) == "/":
 		return "the folders of the system"
+	case w.Pattern && rootFolders[path.Dir(target)] && strings.Trim(path.Base(target), "*.?") == "":
+		return "everything in " + path.Dir(target)
 	}
 	return ""
 }

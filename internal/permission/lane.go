@@ -84,7 +84,8 @@ func (l *lane) judge(words []string, dir string, scopes []mercury.Scope) (Comman
 	if err != nil {
 		return Command{}, ask("command.options", err.Error())
 	}
-	if out := l.check(check, p.content, dir, scopes); out != nil {
+	look := pathRules{content: p.content, files: p.operands == files}
+	if out := l.check(check, look, dir, scopes); out != nil {
 		return Command{}, *out
 	}
 	if name == "cd" {
@@ -139,8 +140,14 @@ func (l *lane) operands(name string, p program, args []string) ([]string, error)
 	return check, nil
 }
 
+// pathRules is what a program does with its paths.
+type pathRules struct {
+	content bool // it shows what is in them
+	files   bool // it must not be given a folder
+}
+
 // check looks at each path as the program would open it.
-func (l *lane) check(list []string, content bool, dir string, scopes []mercury.Scope) *finding {
+func (l *lane) check(list []string, is pathRules, dir string, scopes []mercury.Scope) *finding {
 	for _, raw := range list {
 		if raw == "-" {
 			out := ask("command.options", "it would wait for standard input")
@@ -148,8 +155,12 @@ func (l *lane) check(list []string, content bool, dir string, scopes []mercury.S
 		}
 		// The program gets the word as it is: a tilde is an ordinary letter.
 		files := Files{Home: l.files.Home}
-		_, out := files.judge(mercury.ReadPath, raw, dir, scopes)
-		if out.verdict == mercury.Allow || !content && (out.rule == "path.secret" || out.rule == "path.hardlinks") {
+		place, out := files.judge(mercury.ReadPath, raw, dir, scopes)
+		if is.files && place.Info != nil && place.Info.IsDir() {
+			out := ask("command.options", "it would go through a folder, and through the links in it")
+			return &out
+		}
+		if out.verdict == mercury.Allow || !is.content && (out.rule == "path.secret" || out.rule == "path.hardlinks") {
 			continue
 		}
 		out.verdict = mercury.Ask
@@ -184,7 +195,7 @@ func (l *lane) git(args []string, dir string, scopes []mercury.Scope) (Command, 
 		return Command{}, ask("command.git", err.Error())
 	}
 	table := gitSubcommands[sub]
-	if out := l.check(check, table.repo, dir, scopes); out != nil {
+	if out := l.check(check, pathRules{content: table.repo}, dir, scopes); out != nil {
 		return Command{}, *out
 	}
 	full := append([]string{"git"}, gitHardening...)
@@ -192,7 +203,7 @@ func (l *lane) git(args []string, dir string, scopes []mercury.Scope) (Command, 
 		place, _ := Files{}.find(mercury.ReadPath, dir, dir)
 		repo, err := findRepository(place.Path)
 		if err == nil && repo.dir != "" {
-			if out := l.check([]string{repo.dir}, false, dir, scopes); out != nil {
+			if out := l.check([]string{repo.dir}, pathRules{}, dir, scopes); out != nil {
 				return Command{}, *out
 			}
 		}
