@@ -148,14 +148,21 @@ type pathRules struct {
 
 // check looks at each path as the program would open it.
 func (l *lane) check(list []string, is pathRules, dir string, scopes []mercury.Scope) *finding {
+	// The program gets its words as they are: a tilde is an ordinary letter.
+	seen := Files{Home: l.files.Home}
+	// The working directory itself is what a program without operands reads.
+	here, out := seen.judge(mercury.ReadPath, dir, dir, scopes)
+	if out.verdict != mercury.Allow {
+		out.verdict = mercury.Ask
+		return &out
+	}
+	seen.from = &here
 	for _, raw := range list {
 		if raw == "-" {
 			out := ask("command.options", "it would wait for standard input")
 			return &out
 		}
-		// The program gets the word as it is: a tilde is an ordinary letter.
-		files := Files{Home: l.files.Home}
-		place, out := files.judge(mercury.ReadPath, raw, dir, scopes)
+		place, out := seen.judge(mercury.ReadPath, raw, dir, scopes)
 		if is.files && place.Info != nil && place.Info.IsDir() {
 			out := ask("command.options", "it would go through a folder, and through the links in it")
 			return &out
@@ -168,12 +175,6 @@ func (l *lane) check(list []string, is pathRules, dir string, scopes []mercury.S
 	}
 	if len(list) > 0 && !l.fenced {
 		out := ask("command.unfenced", "no fence holds commands to the granted folders on this system")
-		return &out
-	}
-	// The working directory itself is what a program without operands reads.
-	_, out := Files{Home: l.files.Home}.judge(mercury.ReadPath, dir, dir, scopes)
-	if out.verdict != mercury.Allow {
-		out.verdict = mercury.Ask
 		return &out
 	}
 	return nil
