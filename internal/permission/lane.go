@@ -84,8 +84,12 @@ func (l *lane) judge(words []string, dir string, scopes []mercury.Scope) (Comman
 	if err != nil {
 		return Command{}, ask("command.options", err.Error())
 	}
+	here, out := l.here(dir, scopes)
+	if out != nil {
+		return Command{}, *out
+	}
 	look := pathRules{content: p.content, files: p.operands == files}
-	if out := l.check(check, look, dir, scopes); out != nil {
+	if out := l.check(check, look, here, scopes); out != nil {
 		return Command{}, *out
 	}
 	if name == "cd" {
@@ -146,23 +150,27 @@ type pathRules struct {
 	files   bool // it must not be given a folder
 }
 
-// check looks at each path as the program would open it.
-func (l *lane) check(list []string, is pathRules, dir string, scopes []mercury.Scope) *finding {
-	// The program gets its words as they are: a tilde is an ordinary letter.
-	seen := Files{Home: l.files.Home}
-	// The working directory itself is what a program without operands reads.
-	here, out := seen.judge(mercury.ReadPath, dir, dir, scopes)
-	if out.verdict != mercury.Allow {
-		out.verdict = mercury.Ask
-		return &out
+// here resolves the working directory, which is what a program without
+// operands reads.
+func (l *lane) here(dir string, scopes []mercury.Scope) (Place, *finding) {
+	place, out := Files{Home: l.files.Home}.judge(mercury.ReadPath, dir, dir, scopes)
+	if out.verdict == mercury.Allow {
+		return place, nil
 	}
-	seen.from = &here
+	out.verdict = mercury.Ask
+	return place, &out
+}
+
+// check looks at each path as the program would open it.
+func (l *lane) check(list []string, is pathRules, here Place, scopes []mercury.Scope) *finding {
+	// The program gets its words as they are: a tilde is an ordinary letter.
+	seen := Files{Home: l.files.Home, from: &here}
 	for _, raw := range list {
 		if raw == "-" {
 			out := ask("command.options", "it would wait for standard input")
 			return &out
 		}
-		place, out := seen.judge(mercury.ReadPath, raw, dir, scopes)
+		place, out := seen.judge(mercury.ReadPath, raw, here.Path, scopes)
 		if is.files && place.Info != nil && place.Info.IsDir() {
 			out := ask("command.options", "it would go through a folder, and through the links in it")
 			return &out
@@ -196,22 +204,24 @@ func (l *lane) git(args []string, dir string, scopes []mercury.Scope) (Command, 
 		return Command{}, ask("command.git", err.Error())
 	}
 	table := gitSubcommands[sub]
-	if out := l.check(check, pathRules{content: table.repo}, dir, scopes); out != nil {
-		return Command{}, *out
+	here, stop := l.here(dir, scopes)
+	if stop != nil {
+		return Command{}, *stop
 	}
-	full := append([]string{"git"}, gitHardening...)
+	full := append(make([]string, 0, 80), "git")
+	full = append(full, gitHardening...)
 	if table.repo {
-		place, _ := Files{}.find(mercury.ReadPath, dir, dir)
-		repo, err := findRepository(place.Path)
-		if err == nil && repo.dir != "" {
-			if out := l.check([]string{repo.dir}, pathRules{}, dir, scopes); out != nil {
-				return Command{}, *out
-			}
-		}
+		repo, err := findRepository(here.Path)
 		if err != nil {
 			return Command{}, ask("command.git", err.Error())
 		}
+		if repo.dir != "" {
+			check = append(check, strings.TrimPrefix(repo.dir, here.Path+string(filepath.Separator)))
+		}
 		full = append(full, repo.overrides()...)
+	}
+	if out := l.check(check, pathRules{content: table.repo}, here, scopes); out != nil {
+		return Command{}, *out
 	}
 	full = append(full, sub)
 	full = append(full, table.extra...)
