@@ -20,6 +20,7 @@ func TestMaskingLeavesWhatIsNoSecret(t *testing.T) {
 		"max_tokens=4096 token_count: 100000000":                  "max_tokens=4096 token_count: 100000000",
 		"secret_name: projects/x1/secrets/y2":                     "secret_name: projects/x1/secrets/y2",
 		"the password is in the vault":                            "the password is in the vault",
+		"next_page_token=abc123def456gh78":                        "next_page_token=abc123def456gh78",
 		"docker run -u 1000:1000 img":                             "docker run -u 1000:1000 img",
 	} {
 		if got := Mask(in); got != want {

@@ -50,7 +50,7 @@ func TestEveryRedirectIsCheckedAgain(t *testing.T) {
 	for location, want := range map[string]string{
 		"c": "https://example.com/a/c", "/c": "https://example.com/c", "//example.org/": "https://example.org/",
 		"http://example.org/": "http://example.org/", "http://127.0.0.1/": "", "//[::1]/": "", "file:///etc/passwd": "",
-		"http://a\\b/": "", "http://a b/": "", "http://u@example.org/": "",
+		"http://a\\b/": "", "http://a b/": "", "http://u@example.org/": "", "http://.example.org/": "", "http://1572395042/": "", "http://0300.0250.1.1/": "",
 	} {
 		target, j := gate.CheckRedirect(t.Context(), from, location)
 		if (j.Verdict == mercury.Allow) != (want != "") || target.URL != want {
