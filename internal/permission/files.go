@@ -59,7 +59,7 @@ func inScope(kind mercury.AccessKind, place Place, scope mercury.Scope) finding 
 	path := shown(place.Path)
 	if kind == mercury.DeletePath {
 		switch {
-		case place.below(scope.Path, nil) == len(place.chain)-1:
+		case place.Info != nil && place.below(scope.Path, nil) == len(place.chain)-1:
 			return ask("path.root", fmt.Sprintf("%s is the granted folder itself", path))
 		case !scope.Write && !scope.Delete:
 			return ask("path.not-granted", fmt.Sprintf("%s is granted, but not to delete", shown(scope.Path)))
