@@ -72,6 +72,8 @@ func TestHeadsAreFoundWhereverAParserCanSeeThem(t *testing.T) {
 		"ma$@ke":                               {"make"},
 		"$'\\x6dake' x":                        {"make"},
 		"ls\nid \"":                            {"ls", "id"},
+		"cat <<EOF | sh\nmake\nEOF":            {"cat", "sh", "make"},
+		"flock f -c 'make x'":                  {"flock", "make"},
 		"env -S 'make x'":                      {"env", "make"},
 	} {
 		if got := Heads(in); !slices.Equal(got, want) {

@@ -61,7 +61,7 @@ var shapes = []shape{
 	vendor("hvb.", `[A-Za-z0-9_-]{20,}`), vendor("sntrys_", `[A-Za-z0-9+/=_-]{20,}`), vendor("sntryu_", `[A-Za-z0-9]{20,}`),
 	vendor("PMAK-", `[A-Za-z0-9-]{20,}`), vendor("NRAK-", `[A-Z0-9]{20,}`), vendor("tskey-", `[A-Za-z0-9-]{16,}`),
 	vendor("dapi", `[0-9a-f]{32}`), vendor("sbp_", `[0-9a-f]{30,}`), vendor("nfp_", `[A-Za-z0-9]{20,}`), vendor("CFPAT-", `[A-Za-z0-9_-]{20,}`),
-	vendor("lsv2_", `[A-Za-z0-9_]{20,}`), vendor("pul-", `[0-9a-f]{40}`), vendor("fm2_", `[A-Za-z0-9+/=]{40,}`), vendor("phx_", `[A-Za-z0-9]{20,}`),
+	vendor("lsv2_", `[A-Za-z0-9_]{20,}`), vendor("pul-", `[0-9a-f]{40}`), vendor("fm2_", `[A-Za-z0-9+/=]{40,}`), vendor("phx_", `[A-Za-z0-9]{20,}`), vendor("sl.", `[A-Za-z0-9_-]{40,}`),
 	vendor("ATATT3x", `[A-Za-z0-9_=-]{30,}`), vendor("ATCTT3x", `[A-Za-z0-9_=-]{30,}`), vendor("ops_", `eyJ[A-Za-z0-9_-]{30,}`),
 	{name: "Airtable token", hint: "pat", re: regexp.MustCompile(`\bpat[A-Za-z0-9]{14}\.[0-9a-f]{40,}`)},
 	{name: "Azure key", hint: "key=", re: regexp.MustCompile(`(?i)(?:Account|SharedAccess)Key=([A-Za-z0-9+/=]{20,})`)},
@@ -86,6 +86,10 @@ var shapes = []shape{
 	{name: "password argument", hint: "", loose: true, re: regexp.MustCompile(`\b(?:redis-cli\b[^|;&]*?\s-a|(?:zip|unzip)\b[^|;&]*?\s-P|ldap(?:search|modify|add|delete|passwd)\b[^|;&]*?\s-w)\s*["']?([^\s"'$-][^\s"']*)`)},
 	{name: "password argument", hint: "pass:", loose: true, re: regexp.MustCompile(`\bpass:([^\s"'$]+)`)},
 	{name: "password argument", hint: "%", loose: true, re: regexp.MustCompile(`(?:^|\s)-U\s*["']?[^\s%"']+%([^\s"'$]+)`)},
+	{name: "cookie argument", hint: "curl", loose: true, re: regexp.MustCompile(`\bcurl\b[^|;&]*?\s(?:-b|--cookie)[\s=]*["']?[^\s=;"']+=([^\s"';$]{6,})`)},
+	{name: "netrc line", hint: "password", loose: true, re: regexp.MustCompile(`\blogin\s+\S+\s+password\s+([^\s$]+)`)},
+	{name: "password argument", hint: "openssl", loose: true, re: regexp.MustCompile(`\bopenssl\b[^|;&]*?\s-k\s+([^\s"'$-][^\s"']*)`)},
+	{name: "password argument", hint: "vault login", loose: true, re: regexp.MustCompile(`\bvault login\s+([A-Za-z0-9._-]{12,})`)},
 	{name: "password pipe", hint: "chpasswd", loose: true, re: regexp.MustCompile(`[^\s:"']+:([^\s"'$]+)["']?\s*\|\s*(?:sudo\s+)?chpasswd`)},
 }
 
@@ -119,7 +123,7 @@ func looksMade(m []string) bool {
 // value is no word, number or piece of code.
 func madeSetting(m []string) bool {
 	name, v := m[1], m[2]
-	if !namesSecret(name) || len(v) < 8 || placeholder(v) {
+	if !namesSecret(name) && !isKeyVariable(name, v) || len(v) < 8 || placeholder(v) {
 		return false
 	}
 	digit := strings.IndexFunc(v, unicode.IsDigit) >= 0
@@ -130,7 +134,14 @@ func madeSetting(m []string) bool {
 // anySetting accepts any value under such a name.
 func anySetting(m []string) bool {
 	name, v := m[1], m[2]
-	return namesSecret(name) && len(v) >= 3 && !placeholder(v)
+	return (namesSecret(name) || isKeyVariable(name, v)) && len(v) >= 3 && !placeholder(v)
+}
+
+// isKeyVariable recognises an environment variable such as OPENAI_KEY with a
+// value that only a generator makes.
+func isKeyVariable(name, v string) bool {
+	return strings.HasSuffix(name, "_KEY") && strings.ToUpper(name) == name && len(v) >= 16 &&
+		strings.IndexFunc(v, unicode.IsDigit) >= 0 && strings.IndexFunc(v, unicode.IsLetter) >= 0
 }
 
 var dotted = regexp.MustCompile(`^[A-Za-z_]\w*(?:(?:\.|->|::|/)[A-Za-z_]\w*)+$`)
@@ -149,9 +160,9 @@ func namesSecret(name string) bool {
 	parts := nameParts(name)
 	for i, p := range parts {
 		switch p {
-		case "pwd", "pass", "passwd", "password", "passphrase", "secret", "token", "apikey", "credential", "credentials", "authkey", "accesskey":
+		case "pwd", "pass", "passwd", "password", "passphrase", "secret", "token", "apikey", "credential", "credentials", "authkey", "accesskey", "sshpass", "dbpass":
 			// token_count and password_file speak about it.
-			if i+1 < len(parts) && about[parts[i+1]] {
+			if i+1 < len(parts) && about[parts[i+1]] || i > 0 && places[parts[i-1]] {
 				return false
 			}
 			return true
@@ -170,6 +181,9 @@ func namesSecret(name string) bool {
 }
 
 var keyKinds = words("api access secret private auth encryption signing master session service account storage")
+
+// places are what a token marks a place in a list with: page_token is none.
+var places = words("page next continuation pagination start resume sync")
 
 var about = words("count counts file files path name names length size type types limit limits url uri endpoint id ids ttl expiry expires field policy store manager provider hash kind usage budget")
 

@@ -14,7 +14,11 @@ func (g *Gate) access(ctx context.Context, q Question, a mercury.Access, grants 
 	var seen command
 	if a.Kind == mercury.RunCommand {
 		seen = look(a, q.Dir)
-		if out := blocked(seen.script, seen.dir); out != nil {
+		out := blocked(seen.script, seen.dir)
+		if out == nil {
+			out = g.opts.Files.ownHome(seen.script, seen.dir)
+		}
+		if out != nil {
 			d.Commands = append(d.Commands, Command{})
 			return *out
 		}
