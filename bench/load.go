@@ -70,8 +70,8 @@ func (l *listener) toolRuns(ctx context.Context) error {
 	for {
 		select {
 		case ev := <-l.events:
-			var phase struct{ Phase string }
-			if ev.Type == "phase" && json.Unmarshal(ev.Data, &phase) == nil && phase.Phase == "tool" || ev.Type == "tool" {
+			var phase struct{ Step string }
+			if ev.Type == "phase" && json.Unmarshal(ev.Data, &phase) == nil && phase.Step == "tool" {
 				return nil
 			}
 		case <-late:
