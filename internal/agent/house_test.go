@@ -213,13 +213,16 @@ func (h *house) asks(n int) (open []mercury.Question) {
 
 func (h *house) answer(q mercury.Question, answer string) {
 	h.t.Helper()
-	err := h.engine.Update(context.Background(), "answer", func(tx *engine.Tx) error {
+	if err := h.tryAnswer(q, answer); err != nil {
+		h.t.Fatalf("answer %q: %v", q.Title, err)
+	}
+}
+
+func (h *house) tryAnswer(q mercury.Question, answer string) error {
+	return h.engine.Update(context.Background(), "answer", func(tx *engine.Tx) error {
 		_, err := tx.Answer(q.ID, answer, owner, "local")
 		return err
 	})
-	if err != nil {
-		h.t.Fatalf("answer %q: %v", q.Title, err)
-	}
 }
 
 func (h *house) entries() (es []mercury.Entry) {

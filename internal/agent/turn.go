@@ -54,6 +54,7 @@ type turn struct {
 	journal      []mercury.Step
 	questions    map[string]mercury.Question // newest by call id
 	streamed     strings.Builder             // text of the model call in hand
+	reserved     *store.LedgerRow            // its row in the ledger
 }
 
 // begin reads who answers, and keeps what an earlier claim had streamed.
@@ -171,6 +172,9 @@ func fillHoles(tx store.Tx, run string, entries []mercury.Entry) ([]mercury.Entr
 // next does what comes next. It reports that the turn has ended, or parked,
 // or that there is more to do.
 func (t *turn) next(ctx context.Context) (ended bool, err error) {
+	if t.reset() {
+		return true, t.w.Settle(ctx, engine.Outcome{State: mercury.RunStopped, Code: "reset"}, nil)
+	}
 	if calls := t.pending(); len(calls) > 0 {
 		if err := t.round(ctx, calls); err != nil {
 			return false, err
@@ -191,6 +195,21 @@ func (t *turn) next(ctx context.Context) (ended bool, err error) {
 		return t.settle(ctx, t.stopped(codeNotWanted, sayDropped))
 	}
 	return false, t.ask(ctx)
+}
+
+// reset reports whether the conversation was begun anew since this run's
+// first words: what it works on is no longer there.
+func (t *turn) reset() bool {
+	mine := false
+	for _, e := range t.entries {
+		switch {
+		case e.Kind == mercury.ResetEntry && mine:
+			return true
+		case e.RunID == t.run.ID:
+			mine = true
+		}
+	}
+	return false
 }
 
 // pending returns the calls of this run that have no result yet, in order.
@@ -432,23 +451,26 @@ func (t *turn) addresses() []string {
 }
 
 // stop ends a run that somebody cancelled. What had been streamed by then
-// stays, marked as broken off; without any, the engine ends the run as well.
+// stays, marked as broken off, and so does what it cost. Without a model call
+// in hand the engine ends the run as well.
 func (t *turn) stop(ctx context.Context) error {
-	text := t.streamed.String()
-	if strings.TrimSpace(text) == "" {
+	if t.reserved == nil {
 		return engine.ErrCanceled
 	}
-	reason := ""
+	o := engine.Outcome{State: mercury.RunStopped}
 	err := t.w.View(context.WithoutCancel(ctx), func(tx store.Tx) error {
 		r, err := tx.Run(t.run.ID)
-		reason = r.Cancel
+		o.Code = r.Cancel
 		return err
 	})
 	if err != nil {
 		return errors.Join(engine.ErrCanceled, err)
 	}
-	return t.w.Settle(ctx, engine.Outcome{State: mercury.RunStopped, Code: reason,
-		Entries: []mercury.Entry{aborted(t.run.ID, text)}}, nil)
+	if text := t.streamed.String(); strings.TrimSpace(text) != "" {
+		o.Entries = []mercury.Entry{aborted(t.run.ID, text)}
+	}
+	row := t.arrived()
+	return t.w.Settle(ctx, o, func(tx *engine.Tx) error { return tx.PutLedger(row) })
 }
 
 // files returns what tools made for the person since the last answer.
@@ -488,8 +510,8 @@ func (t *turn) park(ctx context.Context, questions []mercury.Question, reason st
 }
 
 // Phase is the Data of a "phase" event: what a turn is at, for faces. Step is
-// "thinking", "tool" (Name is the tool's), "waiting" (for a person; Name says
-// why) or "sending".
+// "thinking", "calling" (the model writes a call of the tool Name), "tool"
+// (Name runs), "waiting" (for a person; Name says why) or "sending".
 type Phase struct {
 	Step string `json:"step"`
 	Name string `json:"name,omitempty"`
@@ -502,10 +524,12 @@ type Delta struct {
 	Restart bool   `json:"restart,omitempty"`
 }
 
-// Progress is the Data of a "tool" event: a line of what a tool is doing.
+// Progress is the Data of a "tool" event: a call begins, says a line, or has
+// ended.
 type Progress struct {
 	CallID string `json:"call_id"`
 	Tool   string `json:"tool"`
+	State  string `json:"state"` // "running", "done", "failed"
 	Line   string `json:"line,omitempty"`
 }
 

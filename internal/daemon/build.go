@@ -33,6 +33,7 @@ type rooms struct {
 	intake   *intake.Intake
 	api      *api.Server
 	channels []*post
+	idle     bool
 }
 
 // build makes every room. It starts nothing.
@@ -42,9 +43,11 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 	if err != nil {
 		return nil, err
 	}
-	chain, err := models(c, transport, llm.NewBreaker())
-	if err != nil {
-		return nil, err
+	var chain *llm.Chain
+	if !o.Idle {
+		if chain, err = models(c, transport, llm.NewBreaker()); err != nil {
+			return nil, err
+		}
 	}
 	node, err := nodeID(o.Home.Dir())
 	if err != nil {
@@ -61,7 +64,7 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 		}
 	}
 
-	r := &rooms{store: kept}
+	r := &rooms{store: kept, idle: o.Idle}
 	profiles := newProfiles(c, o.Home, chain)
 	turns := agent.New(profiles, agent.Options{Zone: profiles.zone, Log: o.Log})
 	limits := map[string]channel.Limits{}
@@ -76,7 +79,7 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 	r.intake = intake.New(r.engine, intake.Options{Role: roles(c), Log: o.Log})
 	r.api = api.New(r.engine, r.intake, h.token, api.Options{Version: o.Version, About: h.about, Log: o.Log})
 
-	if o.Only == "" {
+	if o.Only == "" && !o.Idle {
 		if err := r.openChannels(h, node, transport); err != nil {
 			return nil, errors.Join(err, kept.Close())
 		}
@@ -148,6 +151,10 @@ func (r *rooms) openChannels(h *House, node string, transport http.RoundTripper)
 
 // run works until ctx ends.
 func (r *rooms) run(ctx context.Context) error {
+	if r.idle {
+		<-ctx.Done()
+		return nil
+	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return r.engine.Run(ctx) })
 	for _, p := range r.channels {

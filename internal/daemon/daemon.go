@@ -40,6 +40,10 @@ type Options struct {
 	// OnlyLatest does the same for the local conversation that was last
 	// active.
 	OnlyLatest bool
+	// Idle runs nothing at all: the API answers about what is kept, and
+	// whatever is asked of it waits for a Mercury that works. It needs no
+	// model.
+	Idle bool
 	// AnyPort listens on a free port when the configured one is taken; for
 	// runs whose address nobody needs to know beforehand.
 	AnyPort bool

@@ -13,6 +13,7 @@ import (
 	"github.com/mercury-agent/mercury/internal/engine"
 	"github.com/mercury-agent/mercury/internal/llm"
 	"github.com/mercury-agent/mercury/internal/mercury"
+	"github.com/mercury-agent/mercury/internal/permission"
 	"github.com/mercury-agent/mercury/internal/tool"
 	"github.com/mercury-agent/mercury/internal/tool/ask"
 	"github.com/mercury-agent/mercury/internal/tool/file"
@@ -45,7 +46,7 @@ func newProfiles(c *config.Config, home config.Home, chain *llm.Chain) *profiles
 	if len(p.scopes) == 0 {
 		p.scopes = []mercury.Scope{{Path: p.workspace, Read: true, Write: true}}
 	}
-	p.gate = &gate{}
+	p.gate = newGate(home.Dir(), c.Timezone)
 	p.tools = tool.NewSet(p.gate, tools(home)...)
 	return p
 }
@@ -54,7 +55,7 @@ func newProfiles(c *config.Config, home config.Home, chain *llm.Chain) *profiles
 // mode is the conversation's own while it lasts, else the configured one, and
 // only ever the owner's. Whoever is neither owner nor admin cannot be asked.
 func (p *profiles) plan(c mercury.Conversation, in mercury.Input) (engine.NewRun, error) {
-	mode := "ask"
+	mode := permission.ModeAsk
 	if in.Actor.Role == mercury.Owner {
 		mode = p.mode
 		if c.Mode != "" && (c.ModeUntil.IsZero() || in.AcceptedAt.Before(c.ModeUntil)) {

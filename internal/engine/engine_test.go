@@ -97,8 +97,9 @@ func (r *rig) until(what string, cond func(tx store.Tx) bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	events := make(chan struct{}, 1)
+	stream := r.Bus().Subscribe(ctx, "")
 	go func() {
-		for range r.Bus().Subscribe(ctx, "") {
+		for range stream {
 			select {
 			case events <- struct{}{}:
 			default:
@@ -115,7 +116,7 @@ func (r *rig) until(what string, cond func(tx store.Tx) bool) {
 		}
 		select {
 		case <-events:
-		case <-time.After(20 * time.Millisecond): // the subscription may have begun after the event
+		case <-time.After(50 * time.Millisecond): // what the engine does without an event
 		case <-ctx.Done():
 			r.t.Fatalf("waited in vain until %s", what)
 		}

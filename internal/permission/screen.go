@@ -1,0 +1,103 @@
+package permission
+
+import (
+	"sort"
+	"strings"
+)
+
+// Hidden is what stands in a notice in place of a text that holds a secret.
+const Hidden = "[hidden: sensitive content]"
+
+// Masked stands in a log or a tool's output in place of a secret.
+const Masked = "[masked]"
+
+// Screen decides whether text may appear in a progress notice. A text that
+// seems to hold a secret is not shown in any part: shown is Hidden then. The
+// whole text is looked at, so it is screened before it is cut.
+func Screen(text string) (shown string, suppressed bool) {
+	if holdsSecret(text) || holdsSecret(undressed(text)) {
+		return Hidden, true
+	}
+	return text, false
+}
+
+// undressed removes what would split a secret without changing what a shell or
+// a server makes of it: quotes, backslashes and characters without width.
+func undressed(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch r {
+		case '\u200b', '\u200c', '\u200d', '\u2060', '\ufeff':
+			return ' '
+		case '\'', '"', '\\', '\u00ad':
+			return -1
+		}
+		return r
+	}, text)
+}
+
+func holdsSecret(text string) bool {
+	lower := strings.ToLower(text)
+	for _, s := range shapes {
+		if len(s.find(text, lower)) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Mask replaces the secrets in text whose form is certain enough to change
+// what a tool printed or a log says. It leaves everything else as it is.
+func Mask(text string) string {
+	lower := strings.ToLower(text)
+	var spans [][2]int
+	for _, s := range shapes {
+		if !s.loose {
+			spans = append(spans, s.find(text, lower)...)
+		}
+	}
+	if len(spans) == 0 {
+		return text
+	}
+	sort.Slice(spans, func(i, j int) bool { return spans[i][0] < spans[j][0] })
+	var b strings.Builder
+	at := 0
+	for _, s := range spans {
+		if s[0] >= at {
+			b.WriteString(text[at:s[0]])
+			b.WriteString(Masked)
+		}
+		at = max(at, s[1])
+	}
+	b.WriteString(text[at:])
+	return b.String()
+}
+
+// find returns where the shape's secrets stand in text; lower is text in lower
+// case.
+func (s shape) find(text, lower string) [][2]int {
+	if s.hint != "" && !strings.Contains(lower, s.hint) {
+		return nil
+	}
+	var out [][2]int
+	for _, m := range s.re.FindAllStringSubmatchIndex(text, -1) {
+		if s.value != nil {
+			if v := s.value.FindStringSubmatchIndex(text[m[1]:]); v != nil {
+				m = append(m, m[1]+v[2], m[1]+v[3])
+			} else {
+				continue
+			}
+		}
+		groups := make([]string, len(m)/2)
+		for i := range groups {
+			if m[2*i] >= 0 {
+				groups[i] = text[m[2*i]:m[2*i+1]]
+			}
+		}
+		if s.check != nil && !s.check(groups) {
+			continue
+		}
+		last := len(m) - 2
+		out = append(out, [2]int{m[last], m[last+1]})
+	}
+	return out
+}
