@@ -259,6 +259,10 @@ func (s *Store) release(c *conn) {
 		c.close()
 		return
 	}
+	s.putBack(c)
+}
+
+func (s *Store) putBack(c *conn) {
 	s.idle.Lock()
 	s.readers = append(s.readers, c)
 	s.idle.Unlock()
