@@ -79,9 +79,9 @@ func (s shape) find(text, lower string) [][2]int {
 		return nil
 	}
 	var out [][2]int
-	for _, m := range s.re.FindAllStringSubmatchIndex(text, -1) {
+	for _, m := range s.re().FindAllStringSubmatchIndex(text, -1) {
 		if s.value != nil {
-			if v := s.value.FindStringSubmatchIndex(text[m[1]:]); v != nil {
+			if v := s.value().FindStringSubmatchIndex(text[m[1]:]); v != nil {
 				m = append(m, m[1]+v[2], m[1]+v[3])
 			} else {
 				continue
