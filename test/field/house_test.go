@@ -12,6 +12,7 @@ package field
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,6 +28,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	_ "modernc.org/sqlite" // the driver under "sqlite"
 
 	"github.com/mercury-agent/mercury/internal/api"
 	"github.com/mercury-agent/mercury/internal/api/client"
@@ -465,4 +468,63 @@ func (h *house) file(name string) string {
 		h.t.Error(err)
 	}
 	return string(b)
+}
+
+// twin is another home with the same configuration, model and bridge.
+func (h *house) twin() *house {
+	h.t.Helper()
+	home, err := config.HomeAt(filepath.Join(h.t.TempDir(), "home"))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	two := *h
+	two.home, two.client, two.end, two.life = home, nil, nil, nil
+	if err := os.Mkdir(home.Dir(), 0o700); err != nil {
+		h.t.Fatal(err)
+	}
+	b, err := os.ReadFile(h.home.Config())
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.write(home.Config(), string(b))
+	h.t.Cleanup(two.leave)
+	return &two
+}
+
+// wires are the ways to ask a model.
+var wires = []string{"openai", "anthropic"}
+
+// wire makes the house ask its model in another way.
+func (h *house) wire(name string) *house {
+	h.t.Helper()
+	h.configure(name, map[string]string{"openai": h.model.URL + "/v1", "anthropic": h.model.URL}[name])
+	return h
+}
+
+func text(s string) client.Message { return client.Message{Text: s} }
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// scribble writes into a file.
+func scribble(t *testing.T, path string, at int64, words string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	must(t, err)
+	_, err = f.WriteAt([]byte(words), at)
+	must(t, errors.Join(err, f.Close()))
+}
+
+// integrity is what SQLite says of a file.
+func integrity(t *testing.T, path string) (said string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+path)
+	must(t, err)
+	defer db.Close()
+	must(t, db.QueryRowContext(t.Context(), "PRAGMA integrity_check").Scan(&said))
+	return said
 }
