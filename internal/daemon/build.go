@@ -70,7 +70,7 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 	limits := map[string]channel.Limits{}
 	r.engine = engine.New(kept, engine.Options{
 		Node: node, Version: o.Version, Name: processName(), Digest: digest(c), Only: o.Only,
-		Plan: profiles.plan, Cure: turns.Cure,
+		Plan: profiles.plan, Cure: turns.Cure, Failure: turns.Failure,
 		Split: func(d mercury.Delivery) []mercury.Part { return channel.Parts(d, limits[mercury.ChannelOf(d.Address)]) },
 		Spool: filepath.Join(o.Home.Files(), "spool"), Log: o.Log,
 	})
