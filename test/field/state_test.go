@@ -112,7 +112,7 @@ func TestF86_OneHomeHasOneWriterWhateverIsKilled(t *testing.T) {
 		if code := h.code(asked); code != 0 {
 			t.Fatalf("ask left with %d: %s", code, asked.out)
 		}
-		if got := asked.out.String(); !strings.Contains(got, fmt.Sprint("So: question ", life)) {
+		if got := asked.out.String(); !strings.Contains(got, fmt.Sprint("question ", life)) {
 			t.Errorf("ask printed %q", got)
 		}
 		said++
