@@ -58,6 +58,7 @@ type house struct {
 	home      config.Home
 	workspace string
 	more      string   // added to the configuration
+	silence   string   // how long the model may say nothing
 	problems  []string // of the next life in this process
 
 	client *client.Client
@@ -69,7 +70,7 @@ type house struct {
 // newHouse makes a home around a script of the model. It starts nothing.
 func newHouse(t *testing.T, script llmtest.Script) *house {
 	t.Helper()
-	h := &house{t: t, model: llmtest.Start(t, script), bridge: &relaytest.Server{}}
+	h := &house{t: t, model: llmtest.Start(t, script), bridge: &relaytest.Server{}, silence: "20s"}
 	h.door = &door{to: h.bridge}
 	h.door.open(t)
 	dir := t.TempDir()
@@ -97,10 +98,10 @@ workspace: %q
 web: { listen: "127.0.0.1:0" }
 permissions: { mode: ask }
 providers:
-  scripted: { api: %s, base_url: %q, api_key: "k", idle_timeout: 2s, header_timeout: 2s }
+  scripted: { api: %s, base_url: %q, api_key: "k", idle_timeout: %s, header_timeout: %s }
 channels:
   relay: { url: %q, owners: [ann], members: [ben] }
-%s`, h.workspace, wire, address, h.door.url(), h.more))
+%s`, h.workspace, wire, address, h.silence, h.silence, h.door.url(), h.more))
 }
 
 // add appends to the configuration.

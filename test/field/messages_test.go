@@ -72,6 +72,7 @@ func TestF2_AnAnswerThatAKillCutOffIsShownOnceAndRepeatedOnlyByHand(t *testing.T
 		t.Fatal(err)
 	}
 	h.showed("room", 3)
+	h.until("the receipt", func() bool { return len(h.deliveries("relay/room", "pending", "sending")) == 0 })
 	if e := refusalOf(h.client.Resend(t.Context(), d[0].ID)); e == nil || e.Status != 409 {
 		t.Errorf("a second click sends again: %v", e)
 	}
@@ -106,7 +107,9 @@ func TestF5_AStreamThatNeverEndsIsBrokenOffAndWhatWasSaidMeanwhileIsAnswered(t *
 	t.Parallel()
 	t.Run("by the watch on silence", func(t *testing.T) {
 		t.Parallel()
-		h := newHouse(t, llmtest.Script{Rules: []llmtest.Rule{{Match: "one", Fault: llmtest.Silent, Times: 1}}, Default: "All of it."}).start()
+		h := newHouse(t, llmtest.Script{Rules: []llmtest.Rule{{Match: "one", Fault: llmtest.Silent, Times: 1}}, Default: "All of it."})
+		h.silence = "3s"
+		h.wire("openai").start()
 		h.bridge.Push("room", "one")
 		h.asked(1)
 		h.bridge.Push("room", "two")
@@ -122,9 +125,7 @@ func TestF5_AStreamThatNeverEndsIsBrokenOffAndWhatWasSaidMeanwhileIsAnswered(t *
 	})
 	t.Run("by a person", func(t *testing.T) {
 		t.Parallel()
-		h := newHouse(t, llmtest.Script{Rules: []llmtest.Rule{{Match: "one", Reply: "Well, ", TokenMS: 500, Times: 1}}, Default: "Both."})
-		h.model.Use(llmtest.Script{Rules: []llmtest.Rule{{Match: "one", Reply: strings.Repeat("word ", 1000), TokenMS: 100, Times: 1}}, Default: "Both."})
-		h.start()
+		h := newHouse(t, llmtest.Script{Rules: []llmtest.Rule{{Match: "one", Reply: strings.Repeat("word ", 1000), TokenMS: 100, Times: 1}}, Default: "Both."}).start()
 		h.bridge.Push("room", "one")
 		h.asked(1)
 		h.bridge.Push("room", "two")

@@ -102,7 +102,11 @@ func TestEveryProviderErrorEndsInAPlainSentence(t *testing.T) {
 			t.Parallel()
 			ways(t, func(t *testing.T, set func(*house) *house) {
 				tt.rule.Any = true
-				h := set(newHouse(t, llmtest.Script{Rules: []llmtest.Rule{tt.rule}})).start()
+				h := newHouse(t, llmtest.Script{Rules: []llmtest.Rule{tt.rule}})
+				if strings.HasPrefix(tt.name, "silence") {
+					h.silence = "500ms"
+				}
+				set(h).start()
 				h.bridge.Push("room", "hello")
 				said := h.showed("room", 1)
 				for _, words := range tt.says {
