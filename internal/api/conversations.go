@@ -9,6 +9,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/mercury-agent/mercury/internal/crash"
 	"github.com/mercury-agent/mercury/internal/intake"
 	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/store"
@@ -105,6 +106,7 @@ func (s *Server) send(ctx context.Context, in *sendInput) (*sendOutput, error) {
 	if err != nil {
 		return nil, s.failure("the message was not taken", err)
 	}
+	crash.Reach("api.accepted")
 	out := &sendOutput{}
 	out.Body.InputID, out.Body.Duplicate, out.Body.Outcome, out.Body.Reply = r.Input.ID, r.Duplicate, string(r.Outcome), r.Reply
 	if r.RunID != "" {
