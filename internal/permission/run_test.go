@@ -5,6 +5,7 @@ package permission
 import (
 	"context"
 	"fmt"
+	"github.com/mercury-agent/mercury/internal/testenv"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -67,7 +68,7 @@ func TestAutomaticCommandsOfTheCorpusChangeNothing(t *testing.T) {
 	base := project(t)
 	proj := base + "/w/proj"
 	if !repo(t, proj) {
-		t.Skip("git is not installed")
+		testenv.Missing(t, "git", "install git")
 	}
 	gate := New(Options{Fenced: true})
 	before := snapshot(t, base)
@@ -97,7 +98,7 @@ func TestAutomaticCommandsOfTheCorpusChangeNothing(t *testing.T) {
 
 func TestAHostileRepositoryStartsNoProgram(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("git is not installed")
+		testenv.Missing(t, "git", "install git")
 	}
 	for _, c := range corpus(t, "commands.jsonl") {
 		if c.Fixture == "" {
