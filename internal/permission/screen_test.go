@@ -77,3 +77,12 @@ func FuzzMask(f *testing.F) {
 		}
 	})
 }
+
+// BenchmarkMask looks through an ordinary tool output of 50 KB.
+func BenchmarkMask(b *testing.B) {
+	text := strings.Repeat("internal/x/y.go:120: func (g *Gate) read(name string) error { token := next() }\n", 620)
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		Mask(text)
+	}
+}

@@ -12,10 +12,9 @@ type shape struct {
 	name string
 	hint string // lower-case text that must occur; keeps the search cheap
 	re   *regexp.Regexp
-	// value, when set, must match right after re; then the secret is its first
-	// group. The search goes on after re, so that a value such as a URL may
-	// hold further settings.
-	value *regexp.Regexp
+	// scan stands in for re where an expression would be slow: it returns
+	// matches as FindAllStringSubmatchIndex does.
+	scan func(text string) [][]int
 	// loose shapes also meet harmless text, so they hide a notice but do not
 	// change what a tool printed.
 	loose bool
@@ -75,8 +74,8 @@ var shapes = []shape{
 	{name: "signed URL", hint: "sig", re: regexp.MustCompile(`(?i)[?&](?:sig|signature|x-amz-signature|x-goog-signature|hmac)=([^&\s"']{12,})`)},
 	{name: "URL key", hint: "key=", re: regexp.MustCompile(`(?i)[?&]key=([^&\s"'$<{]{16,})`), check: looksMade},
 
-	{name: "setting", re: settingName, value: settingValue, check: madeSetting},
-	{name: "setting", loose: true, re: settingName, value: settingValue, check: anySetting},
+	{name: "setting", scan: settings, check: madeSetting},
+	{name: "setting", loose: true, scan: settings, check: anySetting},
 	{name: "password option", hint: "--", loose: true, re: regexp.MustCompile(`(?i)(?:^|\s)--?(?:[a-z]+-)*(?:password|passwd|passphrase|pass|token|secret|api-?key|access-key|secret-key|private-key)(?:=|\s+)["']?([^\s"'$<-][^\s"']{2,})`)},
 	{name: "user and password", hint: "-u", loose: true, re: regexp.MustCompile(`(?:^|\s)(?:-u|--user|--proxy-user|-U)(?:\s+|=)?["']?[^\s:"'/=]+:([^\s"'$][^\s"']*)`), check: func(m []string) bool {
 		return strings.Trim(m[1], "0123456789") != "" && !strings.HasPrefix(m[1], "/")
@@ -92,11 +91,6 @@ var shapes = []shape{
 	{name: "password argument", hint: "vault login", loose: true, re: regexp.MustCompile(`\bvault login\s+([A-Za-z0-9._-]{12,})`)},
 	{name: "password pipe", hint: "chpasswd", loose: true, re: regexp.MustCompile(`[^\s:"']+:([^\s"'$]+)["']?\s*\|\s*(?:sudo\s+)?chpasswd`)},
 }
-
-var (
-	settingName  = regexp.MustCompile(`([A-Za-z0-9_.\-]{3,64})["']?\s*(?::=|[=:])\s*["']?`)
-	settingValue = regexp.MustCompile(`^([^\s"'&;,<>(){}\[\]$*%` + "`" + `][^\s"'&;,<>(){}\[\]` + "`" + `]*)`)
-)
 
 // vendor is a key that begins with a fixed prefix, which does not stand inside
 // a longer word.
