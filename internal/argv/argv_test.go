@@ -3,6 +3,7 @@ package argv
 import (
 	"bytes"
 	"errors"
+	"github.com/mercury-agent/mercury/internal/testenv"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -108,7 +109,7 @@ func TestAQuotedVectorReadsBack(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	sh, err := exec.LookPath("sh")
 	if err != nil {
-		f.Skip("no sh on this system")
+		testenv.Missing(f, "sh", "install a POSIX shell")
 	}
 	for _, s := range []string{
 		"ls -la", `a "b c" 'd e' f\ g`, `"a\"b\\c\d"`, "a\\\nb", `''`, "a~b", "x#y", "é ü", `"a'b"`, "^ % , :",

@@ -15,8 +15,8 @@ import (
 //
 //	run:git commit *         commands without shell syntax that begin so
 //	run:=make && make test   exactly this string
-//	read:/home/a/notes/**    a folder and all below it
-//	write:/home/a/list.txt   one file
+//	read:/home/you/notes/**    a folder and all below it
+//	write:/home/you/list.txt   one file
 //	fetch:https://example.com
 //	send:telegram/12345
 //	foreign:server/tool

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mercury-agent/mercury/internal/api/client"
+	"github.com/mercury-agent/mercury/internal/config"
+	"github.com/mercury-agent/mercury/internal/tour"
+	"github.com/mercury-agent/mercury/internal/tui"
+)
+
+func demoCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "demo",
+		Short: "See Mercury work: no key, no account, under a minute",
+		Long: `Start a private Mercury in a temporary home with a scripted stand-in for a model,
+and talk to it: it looks into files, proposes an edit, runs a command when you
+say yes, keeps a note, and finishes its answer after a kill -9. Without a
+terminal it plays the scene by itself.`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			self, err := os.Executable()
+			if err != nil {
+				return fmt.Errorf("find this program: %w", err)
+			}
+			alone := !isTerminal(c.InOrStdin()) || !isTerminal(c.OutOrStdout())
+			var lines <-chan string
+			if !alone {
+				lines = tui.ReadLines(c.InOrStdin())
+			}
+			err = tour.Run(c.Context(), tour.Options{Binary: self, Lines: lines, Out: c.OutOrStdout(), Alone: alone,
+				Color: !alone && os.Getenv("NO_COLOR") == "",
+				Attach: func(ctx context.Context, dir string) (*client.Client, error) {
+					home, err := config.HomeAt(dir)
+					if err != nil {
+						return nil, err
+					}
+					return attach(ctx, home)
+				}})
+			if err != nil || c.Context().Err() != nil {
+				return err
+			}
+			return afterDemo(c, lines)
+		},
+	}
+}

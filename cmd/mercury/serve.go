@@ -1,0 +1,44 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mercury-agent/mercury/internal/daemon"
+)
+
+func serveCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "serve",
+		Short: "Run Mercury in the foreground",
+		Long: `Run the runtime in the foreground until it is interrupted. Other commands, the
+terminal and other programs attach to it. A second one in the same home leaves
+with exit code 6.
+
+SIGTERM and Ctrl+C stop it in order: nothing new is taken, what is in hand is
+put down where it can be picked up again, within ten seconds.`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			home, cfg, problems, err := loadForServe(c.Context())
+			if err != nil {
+				return err
+			}
+			house, err := daemon.Open(c.Context(), daemon.Options{Home: home, Config: cfg, Version: version,
+				Problems: problems, Log: logger(c.ErrOrStderr(), cfg.Log.Level)})
+			if err != nil {
+				return err
+			}
+			for _, p := range problems {
+				fmt.Fprintln(c.ErrOrStderr(), "mercury: degraded: "+p)
+			}
+			fmt.Fprintf(c.ErrOrStderr(), "mercury %s serves %s on http://%s\n", version, home.Dir(), house.Addr())
+			if len(problems) == 0 {
+				if err := cfg.Keep(); err != nil {
+					fmt.Fprintln(c.ErrOrStderr(), "mercury: the configuration could not be kept for a later start: "+err.Error())
+				}
+			}
+			return house.Run(c.Context())
+		},
+	}
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mercury-agent/mercury/internal/api"
+	"github.com/mercury-agent/mercury/internal/config"
+	"github.com/mercury-agent/mercury/internal/tui"
+)
+
+func statusCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "status",
+		Short: "Say what Mercury is doing and what needs you",
+		Args:  noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			home, err := config.FindHome(os.Getenv)
+			if err != nil {
+				return err
+			}
+			r, err := attach(c.Context(), home)
+			if err != nil {
+				if asJSON {
+					return errors.Join(printJSON(c.OutOrStdout(), map[string]string{"state": "stopped", "home": home.Dir()}),
+						&exit{code: exitFailed, silent: true, err: err})
+				}
+				fmt.Fprintf(c.OutOrStdout(), "Mercury is not running (%s).\n", home.Dir())
+				return &exit{code: exitFailed, silent: true, err: err}
+			}
+			st, err := r.Status(c.Context())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(c.OutOrStdout(), st)
+			}
+			printStatus(c.OutOrStdout(), st)
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func printStatus(w io.Writer, st api.Status) {
+	fmt.Fprintf(w, "Mercury %s is %s", st.Version, st.State)
+	if !st.Started.IsZero() {
+		fmt.Fprintf(w, ", running for %s", time.Since(st.Started).Round(time.Second))
+	}
+	fmt.Fprintf(w, " (pid %d)\n", st.PID)
+	for _, p := range st.Problems {
+		fmt.Fprintf(w, "! %s\n", tui.Safe(p))
+	}
+	fmt.Fprintf(w, "home    %s\nlisten  http://%s\nmodel   %s\n", st.Home, st.Listen, st.Model)
+	for _, lane := range slices.Sorted(maps.Keys(st.Lanes)) {
+		if l := st.Lanes[lane]; l.Queued+l.Running+l.Waiting > 0 {
+			fmt.Fprintf(w, "%-7s %d running, %d queued, %d waiting\n", lane, l.Running, l.Queued, l.Waiting)
+		}
+	}
+	for _, h := range st.Holds {
+		fmt.Fprintf(w, "hold    %s: %s\n", h.Key, tui.Safe(h.Reason))
+	}
+	for _, state := range []string{"unknown", "held", "refused", "pending"} {
+		if n := st.Deliveries[state]; n > 0 {
+			fmt.Fprintf(w, "%d deliveries %s: mercury deliveries list --state %s\n", n, state, state)
+		}
+	}
+	for _, q := range st.Waiting {
+		fmt.Fprintf(w, "waits for you: %s  %s\n", q.ID, oneLine(q.Title, 100))
+	}
+	for _, model := range slices.Sorted(maps.Keys(st.Usage)) {
+		fmt.Fprintf(w, "today   %s: %d tokens in, %d out\n", model, st.Usage[model].Input, st.Usage[model].Output)
+	}
+}

@@ -1,0 +1,102 @@
+// Package agent does one turn: it builds a request from a conversation's
+// entries, asks the model, runs the tools it calls, takes what people said
+// meanwhile, and asks again, until there is an answer or a limit is reached.
+//
+// Everything a turn knows stands in the entries and in the run's journal, so a
+// turn that was cut off at any point, by a crash, a restart or another version
+// of this program, goes on from its last finished step. A person's answer is
+// waited for by parking the run, never by a goroutine.
+//
+// The package knows no channel, no memory and no bot. Who answers, with which
+// prompt, model and tools, is a Profile it asks for; whether a call may happen
+// is decided by the tool.Set of that profile.
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/mercury-agent/mercury/internal/llm"
+	"github.com/mercury-agent/mercury/internal/mercury"
+	"github.com/mercury-agent/mercury/internal/store"
+	"github.com/mercury-agent/mercury/internal/tool"
+)
+
+// Profile is who answers a run.
+type Profile struct {
+	Name   string   // shown in the ledger
+	System []string // prompt sections; the same bytes from turn to turn, or no cache holds
+
+	// Tail is what changes from request to request and stands behind
+	// everything that can be cached. Nil means the package's own Tail: the
+	// time, and what became of the last answers.
+	Tail func(ctx context.Context, tx store.Tx, c mercury.Conversation) (string, error)
+
+	Model     llm.Client // one model, or a chain that falls back
+	ModelName string     // provider/model of the one that leads
+	Window    int        // tokens it reads and writes together; default 128,000
+	MaxOutput int        // tokens of one answer; default 8,192
+
+	Tools   *tool.Set // nil: none
+	Outputs string    // folder where large tool outputs go; empty: nowhere
+	Limits  Limits
+
+	// Image reads a picture that came with a message. Nil: pictures are only
+	// named.
+	Image func(mercury.File) ([]byte, error)
+
+	// Addresses says where answers and questions go. Nil: to the mandate's
+	// destination, else to the conversation itself where people read it.
+	Addresses func(mercury.Conversation) []string
+}
+
+func (p Profile) withDefaults() Profile {
+	if p.Window <= 0 {
+		p.Window = 128_000
+	}
+	if p.MaxOutput <= 0 {
+		p.MaxOutput = min(8_192, p.Window/4)
+	}
+	if len(p.System) == 0 {
+		p.System = []string{System("Mercury", "")}
+	}
+	if p.Tail == nil {
+		p.Tail = Tail
+	}
+	p.Limits = p.Limits.withDefaults()
+	return p
+}
+
+// Profiles finds the profile of a run.
+type Profiles interface {
+	Profile(ctx context.Context, run mercury.Run, c mercury.Conversation) (Profile, error)
+}
+
+// Options tune an Agent. A zero field means its default.
+type Options struct {
+	Zone *time.Location   // where "the rest of today" ends; default the machine's
+	Now  func() time.Time // default time.Now
+	Log  *slog.Logger     // default discards
+}
+
+// An Agent takes turns. It may be used by many runs at once.
+type Agent struct {
+	profiles  Profiles
+	opts      Options
+	estimator llm.Estimator
+}
+
+// New returns an agent that answers as the profiles say.
+func New(p Profiles, o Options) *Agent {
+	if o.Zone == nil {
+		o.Zone = time.Local
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Agent{profiles: p, opts: o}
+}

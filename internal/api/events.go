@@ -1,0 +1,112 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/mercury-agent/mercury/internal/engine"
+	"github.com/mercury-agent/mercury/internal/mercury"
+)
+
+// Event is one event on the wire, the data of a server-sent event whose type
+// is Type. Entry, run, question and delivery events carry the thing itself;
+// delta and phase events what their type says.
+type Event struct {
+	Type           string    `json:"type"`
+	ConversationID string    `json:"conversation_id,omitempty"`
+	RunID          string    `json:"run_id,omitempty"`
+	At             time.Time `json:"at"`
+	Data           any       `json:"data,omitempty"`
+}
+
+// keepAlive is how often a comment is sent on a quiet stream, so that proxies
+// and readers can tell quiet from dead.
+const keepAlive = 15 * time.Second
+
+// events streams what happens as server-sent events (WHATWG HTML §9.2). It is
+// a lossy window: whoever comes back with a Last-Event-ID that is gone gets a
+// reset event and reads the state anew. ?conversation= narrows it.
+func (s *Server) events(w http.ResponseWriter, r *http.Request) {
+	only := r.URL.Query().Get("conversation")
+	if only != "" {
+		only = mercury.LocalConversation(only)
+	}
+	after := r.Header.Get("Last-Event-ID")
+	if after == "" {
+		after = r.URL.Query().Get("after")
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("X-Accel-Buffering", "no")
+	out := http.NewResponseController(w)
+	_ = out.SetWriteDeadline(time.Time{})
+
+	ctx := r.Context()
+	stream := make(chan engine.Event, 64)
+	go func() {
+		defer close(stream)
+		for ev := range s.engine.Bus().Subscribe(ctx, after) {
+			select {
+			case stream <- ev:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	// The first bytes tell the reader that it is listening.
+	fmt.Fprint(w, ": listening\n\n")
+	if out.Flush() != nil {
+		return
+	}
+	tick := time.NewTicker(keepAlive)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			fmt.Fprint(w, ": quiet\n\n")
+		case ev, ok := <-stream:
+			if !ok {
+				return
+			}
+			if only != "" && ev.Type != "reset" && ev.ConversationID != only {
+				continue
+			}
+			if err := writeEvent(w, ev); err != nil {
+				return
+			}
+			if len(stream) > 0 { // one flush for all that is at hand
+				continue
+			}
+		}
+		if out.Flush() != nil {
+			return
+		}
+	}
+}
+
+func writeEvent(w http.ResponseWriter, ev engine.Event) error {
+	body := Event{Type: ev.Type, ConversationID: ev.ConversationID, RunID: ev.RunID, At: ev.At, Data: ev.Data}
+	switch d := ev.Data.(type) {
+	case mercury.Entry:
+		body.Data = entry(d)
+	case mercury.Run:
+		body.Data = run(d)
+	case mercury.Question:
+		body.Data = question(d)
+	case mercury.Delivery:
+		body.Data = delivery(d)
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "id: %s\nevent: %s\ndata: ", ev.ID, ev.Type)
+	if err := json.NewEncoder(&b).Encode(body); err != nil { // Encode ends with a newline and writes no other
+		return err
+	}
+	b.WriteByte('\n')
+	_, err := w.Write(b.Bytes())
+	return err
+}

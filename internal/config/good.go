@@ -1,0 +1,65 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/mercury-agent/mercury/internal/atomicfile"
+)
+
+// Keep copies the file that c was read from to mercury.yaml.good, 0600, for a
+// later start on a broken one. Call it when the runtime has started on c.
+func (c *Config) Keep() error {
+	if c.file == "" {
+		return nil
+	}
+	if err := c.home.Guard(); err != nil {
+		return err
+	}
+	if old, err := readLimited(c.home.Good(), maxFile); err == nil && bytes.Equal(old, c.text) {
+		return nil
+	}
+	if err := atomicfile.Write(c.home.Good(), c.text, 0o600); err != nil {
+		return fmt.Errorf("keep the configuration: %w", unwritten(err))
+	}
+	return nil
+}
+
+// LoadOrLastGood is Load for a runtime that should rather start degraded than
+// not at all. When the file is broken and a copy from the last good start
+// exists, it returns the configuration of that copy, and in degraded what is
+// wrong with the file. Keys in the copy that this version does not know are
+// passed over, except where they may have been a restriction. Without a usable
+// copy err is what Load says. A home of the TypeScript Mercury is never
+// degraded: it is an error.
+func LoadOrLastGood(src Source) (c *Config, degraded, err error) {
+	c, broken := Load(src)
+	if broken == nil {
+		return c, nil, nil
+	}
+	if errors.Is(broken, ErrForeignHome) {
+		return nil, nil, broken
+	}
+	text, err := readLimited(src.Home.Good(), maxFile)
+	if err != nil {
+		return nil, nil, broken
+	}
+	c, err = build(src, src.Home.Good(), text, passable)
+	if err != nil {
+		return nil, nil, broken
+	}
+	return c, broken, nil
+}
+
+// passable reports whether a start on the last good copy may pass over p: an
+// unknown key outside the parts that restrict, and lines of .env that could
+// not be read.
+func passable(p Problem) bool {
+	if p.dotenv {
+		return true
+	}
+	section, _, _ := strings.Cut(p.Key, ".")
+	return p.unknown && section != "permissions" && section != "sandbox"
+}

@@ -1,0 +1,199 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/mercury-agent/mercury/internal/agent"
+	"github.com/mercury-agent/mercury/internal/api"
+	"github.com/mercury-agent/mercury/internal/atomicfile"
+	"github.com/mercury-agent/mercury/internal/channel"
+	"github.com/mercury-agent/mercury/internal/channel/relay"
+	"github.com/mercury-agent/mercury/internal/engine"
+	"github.com/mercury-agent/mercury/internal/intake"
+	"github.com/mercury-agent/mercury/internal/llm"
+	"github.com/mercury-agent/mercury/internal/mercury"
+	"github.com/mercury-agent/mercury/internal/store"
+	"github.com/mercury-agent/mercury/internal/store/homelock"
+	"github.com/mercury-agent/mercury/internal/store/postgres"
+	"github.com/mercury-agent/mercury/internal/store/sqlite"
+	"github.com/mercury-agent/mercury/internal/tool/shell"
+)
+
+// rooms are the parts of a house that need its store.
+type rooms struct {
+	store    store.Store
+	engine   *engine.Engine
+	intake   *intake.Intake
+	api      *api.Server
+	channels []*post
+	idle     bool
+}
+
+// build makes every room. It starts nothing.
+func build(ctx context.Context, h *House) (*rooms, error) {
+	o, c := h.opts, h.opts.Config
+	transport, err := newTransport(c.HTTP)
+	if err != nil {
+		return nil, err
+	}
+	var chain *llm.Chain
+	if !o.Idle {
+		if chain, err = models(c, transport, llm.NewBreaker()); err != nil {
+			return nil, err
+		}
+	}
+	node, err := nodeID(o.Home.Dir())
+	if err != nil {
+		return nil, err
+	}
+	kept, err := openStore(ctx, h)
+	if err != nil {
+		return nil, err
+	}
+
+	if o.OnlyLatest {
+		if o.Only, err = latest(ctx, kept); err != nil {
+			return nil, errors.Join(err, kept.Close())
+		}
+	}
+
+	r := &rooms{store: kept, idle: o.Idle}
+	owner := strings.TrimPrefix(node, "node_")
+	profiles := newProfiles(c, o.Home, chain, owner)
+	if err := os.MkdirAll(profiles.workspace, 0o755); err != nil {
+		return nil, errors.Join(&mercury.Error{Kind: mercury.Setup, Err: fmt.Errorf("make the workspace: %w", err),
+			Help: "Set workspace in mercury.yaml to a folder that you may write."}, kept.Close())
+	}
+	if n := shell.EndLeftovers(owner); n > 0 {
+		o.Log.Info("ended commands that a killed Mercury had left running", "processes", n)
+	}
+	turns := agent.New(profiles, agent.Options{Zone: profiles.zone, Log: o.Log})
+	limits := map[string]channel.Limits{}
+	r.engine = engine.New(kept, engine.Options{
+		Node: node, Version: o.Version, Name: processName(), Digest: digest(c), Only: o.Only,
+		Plan: profiles.plan, Cure: turns.Cure, Failure: turns.Failure,
+		Split: func(d mercury.Delivery) []mercury.Part { return channel.Parts(d, limits[mercury.ChannelOf(d.Address)]) },
+		Spool: filepath.Join(o.Home.Files(), "spool"), Log: o.Log,
+	})
+	profiles.gate.engine.Store(r.engine)
+	r.engine.Handle("turn", turns.Turn)
+	r.intake = intake.New(r.engine, intake.Options{Role: roles(c), Log: o.Log})
+	r.api = api.New(r.engine, r.intake, h.token, api.Options{Version: o.Version, About: h.about, Log: o.Log})
+
+	if o.Only == "" && !o.Idle {
+		if err := r.openChannels(h, node, transport); err != nil {
+			return nil, errors.Join(err, kept.Close())
+		}
+		for _, p := range r.channels {
+			limits[p.channel.Name()] = p.channel.Limits()
+		}
+	}
+	return r, nil
+}
+
+// openStore opens the configured database. SQLite locks the home itself; with
+// PostgreSQL the home is locked here, since it is still this process's alone.
+func openStore(ctx context.Context, h *House) (store.Store, error) {
+	o := h.opts
+	url, err := o.Config.Database.URL.Value()
+	if err != nil {
+		return nil, err
+	}
+	if url == "" {
+		return sqlite.Open(ctx, o.Home.Dir(), sqlite.Options{Address: h.Addr()})
+	}
+	if h.lock == nil {
+		if h.lock, err = homelock.Take(o.Home.Dir(), h.Addr()); err != nil {
+			return nil, err
+		}
+	}
+	return postgres.Open(ctx, url, postgres.Options{})
+}
+
+// latest is the local conversation that was last active.
+func latest(ctx context.Context, s store.Store) (id string, err error) {
+	err = s.View(ctx, func(tx store.Tx) error {
+		for after := ""; ; {
+			list, next, err := tx.Conversations(store.Page{After: after})
+			if err != nil {
+				return err
+			}
+			for _, c := range list {
+				if mercury.ChannelOf(c.ID) == "local" {
+					id = c.ID
+					return nil
+				}
+			}
+			if after = next; next == "" {
+				return &mercury.Error{Kind: mercury.NotFound, Err: errors.New("there is no conversation to continue yet"), Help: "Ask without --continue."}
+			}
+		}
+	})
+	return id, err
+}
+
+// openChannels makes the channels that are configured.
+func (r *rooms) openChannels(h *House, node string, transport http.RoundTripper) error {
+	c := h.opts.Config.Channels
+	if c.Relay != nil {
+		token, err := c.Relay.Token.Value()
+		if err != nil {
+			return err
+		}
+		p := &post{engine: r.engine, intake: r.intake, owner: node, shared: r.store.SafetyPoll() > 0, log: h.opts.Log}
+		p.channel, err = relay.New(c.Relay.URL, p, relay.Options{Token: token, HTTP: transport, Log: h.opts.Log})
+		if err != nil {
+			return err
+		}
+		r.channels = append(r.channels, p)
+	}
+	return nil
+}
+
+// run works until ctx ends.
+func (r *rooms) run(ctx context.Context) error {
+	if r.idle {
+		<-ctx.Done()
+		return nil
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return r.engine.Run(ctx) })
+	for _, p := range r.channels {
+		g.Go(func() error { return p.run(ctx) })
+	}
+	return g.Wait()
+}
+
+// nodeID is the identity of a home, made once. It says which process of
+// several on one database a run or a channel belongs to.
+func nodeID(dir string) (string, error) {
+	path := filepath.Join(dir, "node")
+	b, err := os.ReadFile(path)
+	if err == nil && len(strings.TrimSpace(string(b))) > 0 {
+		return strings.TrimSpace(string(b)), nil
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", fmt.Errorf("read the home's identity: %w", err)
+	}
+	id := mercury.NewID("node")
+	if err := atomicfile.Write(path, []byte(id+"\n"), 0o600); err != nil {
+		return "", fmt.Errorf("write the home's identity: %w", err)
+	}
+	return id, nil
+}
+
+func processName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "here"
+	}
+	return fmt.Sprintf("%s (pid %d)", host, os.Getpid())
+}

@@ -1,0 +1,38 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/mercury-agent/mercury/internal/config"
+	"github.com/mercury-agent/mercury/internal/llm"
+	"github.com/mercury-agent/mercury/internal/mercury"
+)
+
+// CheckModel asks the configured model one short question, so that a wrong key
+// or name is found before a person relies on it. The error carries the
+// provider's own words.
+func CheckModel(ctx context.Context, c *config.Config) error {
+	transport, err := newTransport(c.HTTP)
+	if err != nil {
+		return err
+	}
+	defer transport.CloseIdleConnections()
+	provider, model, ok := config.SplitModel(c.Model)
+	if !ok {
+		return &mercury.Error{Kind: mercury.Setup, Err: errors.New("no model is named"), Help: "Name one as provider/model."}
+	}
+	ask, err := client(c, provider, transport)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	_, err = ask.Stream(ctx, llm.Request{Model: model, MaxTokens: 64, Messages: []llm.Message{
+		{Role: llm.User, Parts: []llm.Part{{Kind: llm.Text, Text: "Say ok."}}}}}, func(llm.Event) {})
+	if llm.ClassOf(err) == llm.Empty { // it answered; a model may think its few tokens away
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,270 @@
+// Package daemon builds the house, runs it and stops it. It knows every room
+// and nobody knows it but the commands: build.go is the list of what is made
+// and in which order, this file is how it lives.
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/mercury-agent/mercury/internal/api"
+	"github.com/mercury-agent/mercury/internal/config"
+	"github.com/mercury-agent/mercury/internal/engine"
+	"github.com/mercury-agent/mercury/internal/mercury"
+	"github.com/mercury-agent/mercury/internal/store"
+	"github.com/mercury-agent/mercury/internal/store/homelock"
+)
+
+// Options say how a house is run. Home, Config and Version are required.
+type Options struct {
+	Home    config.Home
+	Config  *config.Config
+	Version string
+	// Problems are why the house starts degraded, such as a broken
+	// configuration replaced by its last good copy.
+	Problems []string
+	// Only, if set, works on this conversation and what descends from it:
+	// no channels, no schedules, no other runs.
+	Only string
+	// OnlyLatest does the same for the local conversation that was last
+	// active.
+	OnlyLatest bool
+	// Idle runs nothing at all: the API answers about what is kept, and
+	// whatever is asked of it waits for a Mercury that works. It needs no
+	// model.
+	Idle bool
+	// AnyPort listens on a free port when the configured one is taken; for
+	// runs whose address nobody needs to know beforehand.
+	AnyPort bool
+	Log     *slog.Logger // default discards
+}
+
+// House is a Mercury in this process: its lock, its store, its rooms.
+type House struct {
+	opts     Options
+	listener net.Listener
+	lock     *homelock.Lock // where the store does not hold it itself
+	token    string
+	started  time.Time
+	rooms    atomic.Pointer[rooms] // nil while the store cannot be opened
+
+	mu       sync.Mutex
+	problems []string
+}
+
+// Open takes the home, the address and the store. On return the house owns
+// them, and nothing runs yet; Run or Close must follow.
+//
+// A home that another process owns gives a *homelock.HeldError. A store that
+// cannot be opened for a reason a person can mend (damaged, full disk,
+// read-only, unreachable) is no error: the house runs degraded, says so, and
+// tries again.
+func Open(ctx context.Context, o Options) (*House, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	h := &House{opts: o, started: time.Now(), problems: o.Problems}
+	if err := o.Home.Create(); err != nil {
+		return nil, fmt.Errorf("make the home: %w", err)
+	}
+	if err := h.listen(); err != nil {
+		return nil, err
+	}
+	var err error
+	if h.token, err = o.Home.Token(); err != nil {
+		h.listener.Close()
+		return nil, fmt.Errorf("make the token: %w", err)
+	}
+	r, err := build(ctx, h)
+	if err != nil {
+		if !mendable(err) {
+			h.listener.Close()
+			return nil, err
+		}
+		h.degrade(err)
+		return h, nil
+	}
+	h.rooms.Store(r)
+	return h, nil
+}
+
+// listen binds the configured address. Where the port is taken, whoever has
+// it is named: another runtime of this home, or some other program.
+func (h *House) listen() error {
+	addr := h.opts.Config.Web.Listen
+	l, err := net.Listen("tcp", addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		holder := homelock.Read(h.opts.Home.Dir())
+		if holder.Address == addr && holder.PID != os.Getpid() {
+			lock, err := homelock.Take(h.opts.Home.Dir(), "")
+			if err != nil {
+				return err
+			}
+			lock.Release()
+		}
+		if h.opts.AnyPort {
+			l, err = net.Listen("tcp", "127.0.0.1:0")
+		} else {
+			return &mercury.Error{Kind: mercury.Setup, Err: fmt.Errorf("the address %s is taken by another program", addr),
+				Help: "Stop that program, or set web.listen in mercury.yaml to a free port such as 127.0.0.1:6175."}
+		}
+	}
+	if err != nil {
+		return &mercury.Error{Kind: mercury.Setup, Err: fmt.Errorf("listen on %s: %w", addr, err), Help: "Set web.listen in mercury.yaml to an address of this machine."}
+	}
+	h.listener = l
+	return nil
+}
+
+// Addr is where the API listens.
+func (h *House) Addr() string { return h.listener.Addr().String() }
+
+// Token is the API's bearer token.
+func (h *House) Token() string { return h.token }
+
+// Engine returns the engine, or nil while the house is degraded so far that
+// it has none.
+func (h *House) Engine() *engine.Engine {
+	if r := h.rooms.Load(); r != nil {
+		return r.engine
+	}
+	return nil
+}
+
+// mendable reports whether an error of opening the store is one that passes,
+// or that a person mends, while the house waits.
+func mendable(err error) bool {
+	for _, e := range []error{store.ErrDamaged, store.ErrDiskFull, store.ErrReadOnly, store.ErrUnavailable} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+func (h *House) degrade(err error) {
+	h.opts.Log.Error("the store cannot be used", "err", err)
+	text := err.Error()
+	if help := mercury.HelpOf(err); help != "" {
+		text += ". " + help
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.problems = append(h.opts.Problems[:len(h.opts.Problems):len(h.opts.Problems)], text)
+}
+
+func (h *House) mended() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.problems = h.opts.Problems
+}
+
+func (h *House) about(context.Context) api.About {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	a := api.About{Name: h.opts.Config.Name, Home: h.opts.Home.Dir(), Model: h.opts.Config.Model,
+		Listen: h.Addr(), PID: os.Getpid(), Started: h.started, Problems: h.problems}
+	if len(a.Problems) > 0 {
+		a.State = "degraded"
+	}
+	return a
+}
+
+// Run lives until ctx ends: the engine works, the channels listen, the API
+// answers. Then it stops taking, drains for at most ten seconds, and lets go
+// of the home. When it returns, all it started has stopped.
+func (h *House) Run(ctx context.Context) error {
+	defer h.Close()
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(h.opts.Log.Handler(), slog.LevelDebug)}
+	g, gctx := errgroup.WithContext(ctx)
+	// Requests outlive ctx by the drain: what was accepted gets its answer.
+	requests, endRequests := context.WithCancel(context.WithoutCancel(ctx))
+	defer endRequests()
+	srv.BaseContext = func(net.Listener) context.Context { return requests }
+	g.Go(func() error {
+		if err := srv.Serve(h.listener); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("serve the API: %w", err)
+		}
+		return nil
+	})
+	g.Go(func() error {
+		<-gctx.Done()
+		// Event streams never end by themselves: give requests a moment,
+		// then end them.
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		defer cancel()
+		time.AfterFunc(200*time.Millisecond, endRequests)
+		if srv.Shutdown(stop) != nil {
+			return srv.Close()
+		}
+		return nil
+	})
+	g.Go(func() error {
+		if h.rooms.Load() == nil {
+			if err := h.recover(gctx); err != nil {
+				return nil // ctx ended before it could be opened
+			}
+		}
+		return h.rooms.Load().run(gctx)
+	})
+	err := g.Wait()
+	if ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)) {
+		return nil
+	}
+	return err
+}
+
+// recover tries to open the store until it can, less and less often.
+func (h *House) recover(ctx context.Context) error {
+	for wait := time.Second; ; wait = min(2*wait, 30*time.Second) {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+		r, err := build(ctx, h)
+		if err == nil {
+			h.rooms.Store(r)
+			h.mended()
+			h.opts.Log.Info("the store can be used again")
+			return nil
+		}
+		h.degrade(err)
+	}
+}
+
+// ServeHTTP answers through the API, or, while there is no store, says what
+// is wrong to whoever has the token.
+func (h *House) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if rooms := h.rooms.Load(); rooms != nil {
+		rooms.api.ServeHTTP(w, r)
+		return
+	}
+	api.ServeDegraded(w, r, h.token, h.opts.Version, h.about(r.Context()))
+}
+
+// Close lets go of the store, the address and the home. It is called by Run;
+// call it only for a house that never ran.
+func (h *House) Close() error {
+	h.listener.Close()
+	if r := h.rooms.Swap(nil); r != nil {
+		err := r.store.Close()
+		if h.lock != nil {
+			h.lock.Release()
+		}
+		return err
+	}
+	return nil
+}

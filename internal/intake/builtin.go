@@ -1,0 +1,322 @@
+package intake
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/mercury-agent/mercury/internal/engine"
+	"github.com/mercury-agent/mercury/internal/mercury"
+	"github.com/mercury-agent/mercury/internal/store"
+)
+
+var trusted = []mercury.Role{mercury.Owner, mercury.Admin}
+
+// builtin are the commands every face offers.
+func builtin(i *Intake) []Command {
+	return []Command{
+		{Name: "help", Aliases: []string{"start"}, Args: "[COMMAND]", Help: "what you can say", Run: i.help},
+		{Name: "status", Help: "what is going on here", Run: status},
+		{Name: "stop", Help: "stop the work of this conversation; what waits is answered next", Run: stop},
+		{Name: "new", Aliases: []string{"clear"}, Help: "begin afresh: earlier messages are kept but no longer used", Run: begin},
+		{Name: "runs", Args: "[N]", Help: "the latest runs of this conversation", Run: runs},
+		{Name: "questions", Help: "what waits for a decision", Roles: trusted, Run: questions},
+		{Name: "yes", Aliases: []string{"approve"}, Args: "[once|run|hour|always] [QUESTION]", Help: "allow what was asked", Roles: trusted, Run: yes, Complete: grantWords},
+		{Name: "no", Aliases: []string{"deny"}, Args: "[QUESTION]", Help: "refuse what was asked", Roles: trusted, Run: no},
+		{Name: "deliveries", Help: "messages that did not surely arrive", Roles: trusted, Run: deliveries},
+	}
+}
+
+func (i *Intake) help(_ *engine.Tx, call Call) (Reply, error) {
+	var b strings.Builder
+	want := strings.TrimPrefix(strings.ToLower(call.Args), "/")
+	for _, c := range i.Commands(call.Actor) {
+		if want != "" && c.Name != want {
+			continue
+		}
+		fmt.Fprintf(&b, "/%s", c.Name)
+		if c.Args != "" {
+			fmt.Fprintf(&b, " %s", c.Args)
+		}
+		fmt.Fprintf(&b, " – %s", c.Help)
+		for _, a := range c.Aliases {
+			fmt.Fprintf(&b, " (also /%s)", a)
+		}
+		b.WriteByte('\n')
+	}
+	if b.Len() == 0 {
+		return Reply{}, &mercury.Error{Kind: mercury.NotFound, Err: fmt.Errorf("there is no command /%s", want), Help: "/help lists all of them."}
+	}
+	return Reply{Text: strings.TrimRight(b.String(), "\n")}, nil
+}
+
+func status(tx *engine.Tx, call Call) (Reply, error) {
+	var b strings.Builder
+	run, err := tx.LiveRun(call.Conversation)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		b.WriteString("Idle: nothing is running here.")
+	case err != nil:
+		return Reply{}, err
+	default:
+		b.WriteString(describe(run, tx.Now()))
+	}
+	waiting, err := tx.CountQueued(call.Conversation)
+	if err != nil {
+		return Reply{}, err
+	}
+	if waiting > 0 {
+		fmt.Fprintf(&b, "\n%d messages wait their turn.", waiting)
+	}
+	open, err := tx.OpenQuestions(call.Conversation)
+	if err != nil {
+		return Reply{}, err
+	}
+	for _, q := range open {
+		fmt.Fprintf(&b, "\nWaiting for your decision: %s (/yes or /no)", q.Title)
+	}
+	if !call.Actor.Trusted() {
+		return Reply{Text: b.String()}, nil
+	}
+	depths, err := tx.Depths()
+	if err != nil {
+		return Reply{}, err
+	}
+	var queued, running, parked int
+	for _, d := range depths {
+		queued, running, parked = queued+d.Queued, running+d.Running, parked+d.Waiting
+	}
+	fmt.Fprintf(&b, "\nIn all conversations: %d running, %d queued, %d waiting for someone.", running, queued, parked)
+	counts, err := tx.CountDeliveries()
+	if err != nil {
+		return Reply{}, err
+	}
+	if n := counts[mercury.DeliveryUnknown]; n > 0 {
+		fmt.Fprintf(&b, "\n%d messages may or may not have arrived: /deliveries", n)
+	}
+	if n := counts[mercury.DeliveryHeld]; n > 0 {
+		fmt.Fprintf(&b, "\n%d answers are held because you wrote again: /deliveries", n)
+	}
+	return Reply{Text: b.String()}, nil
+}
+
+// describe says in one line where a run stands.
+func describe(r mercury.Run, now time.Time) string {
+	since := func(t time.Time) time.Duration { return now.Sub(t).Round(time.Second) }
+	switch r.State {
+	case mercury.RunQueued:
+		if r.NotBefore.After(now) {
+			return fmt.Sprintf("Waiting to try again at %s: %s", r.NotBefore.Local().Format("15:04:05"), orElse(r.Error, "the model could not be reached"))
+		}
+		return fmt.Sprintf("Queued for %s.", since(r.CreatedAt))
+	case mercury.RunRunning:
+		return fmt.Sprintf("Working for %s. /stop ends it.", since(r.StartedAt))
+	case mercury.RunWaiting:
+		reason := "waiting"
+		if r.Wait != nil && r.Wait.Reason != "" {
+			reason = r.Wait.Reason
+		}
+		return fmt.Sprintf("Parked: %s. /stop ends it.", reason)
+	case mercury.RunDone:
+		return fmt.Sprintf("done %s ago, %d tokens in, %d out", since(r.EndedAt), r.Usage.Input, r.Usage.Output)
+	}
+	text := fmt.Sprintf("%s %s ago", r.State, since(r.EndedAt))
+	if r.Error != "" {
+		text += ": " + r.Error
+	}
+	return text
+}
+
+func orElse(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}
+
+func stop(tx *engine.Tx, call Call) (Reply, error) {
+	run, err := tx.LiveRun(call.Conversation)
+	if errors.Is(err, store.ErrNotFound) {
+		return Reply{Text: "Nothing is running here."}, nil
+	}
+	if err != nil {
+		return Reply{}, err
+	}
+	if err := tx.Cancel(run.ID, "stopped", call.Actor); err != nil {
+		return Reply{}, err
+	}
+	waiting, err := tx.CountQueued(call.Conversation)
+	if err != nil {
+		return Reply{}, err
+	}
+	text := "Stopped."
+	if waiting > 0 {
+		text = fmt.Sprintf("Stopped. %d messages that waited are answered next.", waiting)
+	}
+	return Reply{Text: text, Visible: true}, nil
+}
+
+// begin ends the conversation's work, lets go of what waits in its inbox, and
+// hides what came before from the model.
+func begin(tx *engine.Tx, call Call) (Reply, error) {
+	let, err := tx.Withdraw(call.Conversation, "reset")
+	if err != nil {
+		return Reply{}, err
+	}
+	if run, err := tx.LiveRun(call.Conversation); err == nil {
+		if err := tx.Cancel(run.ID, "reset", call.Actor); err != nil {
+			return Reply{}, err
+		}
+	} else if !errors.Is(err, store.ErrNotFound) {
+		return Reply{}, err
+	}
+	entries, err := tx.Append(call.Conversation, mercury.Entry{Kind: mercury.ResetEntry, Actor: call.Actor})
+	if err != nil {
+		return Reply{}, err
+	}
+	c, err := tx.LockConversation(call.Conversation)
+	if err != nil {
+		return Reply{}, err
+	}
+	c.Head = entries[0].Seq
+	if err := tx.SaveConversation(c); err != nil {
+		return Reply{}, err
+	}
+	text := "A fresh start. Earlier messages are kept; I no longer look at them."
+	if let > 0 {
+		text += fmt.Sprintf(" %d messages that waited were let go.", let)
+	}
+	return Reply{Text: text}, nil
+}
+
+func runs(tx *engine.Tx, call Call) (Reply, error) {
+	n := 5
+	if call.Args != "" {
+		if _, err := fmt.Sscanf(call.Args, "%d", &n); err != nil || n < 1 || n > 50 {
+			return Reply{}, &mercury.Error{Kind: mercury.Invalid, Err: fmt.Errorf("%q is not a number from 1 to 50", call.Args)}
+		}
+	}
+	list, _, err := tx.Runs(store.RunFilter{ConversationID: call.Conversation, Page: store.Page{Limit: n}})
+	if err != nil {
+		return Reply{}, err
+	}
+	if len(list) == 0 {
+		return Reply{Text: "No runs here yet."}, nil
+	}
+	var b strings.Builder
+	for _, r := range list {
+		fmt.Fprintf(&b, "%s  %s\n", r.ID, describe(r, tx.Now()))
+	}
+	return Reply{Text: strings.TrimRight(b.String(), "\n")}, nil
+}
+
+func questions(tx *engine.Tx, call Call) (Reply, error) {
+	open, err := tx.OpenQuestions("")
+	if err != nil {
+		return Reply{}, err
+	}
+	if len(open) == 0 {
+		return Reply{Text: "Nothing waits for a decision."}, nil
+	}
+	var b strings.Builder
+	for _, q := range open {
+		fmt.Fprintf(&b, "%s  %s\n", q.ID, q.Title)
+		if q.Body != "" {
+			fmt.Fprintf(&b, "%s\n", q.Body)
+		}
+	}
+	return Reply{Text: strings.TrimRight(b.String(), "\n")}, nil
+}
+
+// grants are the words after /yes.
+var grants = []string{mercury.AnswerOnce, mercury.AnswerRun, mercury.AnswerHour, mercury.AnswerAlways}
+
+func grantWords(*engine.Tx, Call) ([]string, error) { return grants, nil }
+
+func yes(tx *engine.Tx, call Call) (Reply, error) {
+	answer := mercury.AnswerOnce
+	words := strings.Fields(call.Args)
+	if len(words) > 0 {
+		for _, g := range grants {
+			if strings.EqualFold(words[0], g) {
+				answer, words = g, words[1:]
+				break
+			}
+		}
+	}
+	return settle(tx, call, words, answer)
+}
+
+func no(tx *engine.Tx, call Call) (Reply, error) {
+	return settle(tx, call, strings.Fields(call.Args), mercury.AnswerNo)
+}
+
+// settle answers the approval that is named, or all that wait in this
+// conversation.
+func settle(tx *engine.Tx, call Call, ids []string, answer string) (Reply, error) {
+	if len(ids) == 0 {
+		open, err := tx.OpenQuestions(call.Conversation)
+		if err != nil {
+			return Reply{}, err
+		}
+		for _, q := range open {
+			if q.Kind == "approval" {
+				ids = append(ids, q.ID)
+			}
+		}
+		if len(ids) == 0 {
+			return Reply{Text: "Nothing here waits for a yes or a no."}, nil
+		}
+	}
+	var done []string
+	for _, id := range ids {
+		q, err := tx.Answer(id, answer, call.Actor, call.Channel)
+		switch kind := mercury.KindOf(err); {
+		case errors.Is(err, store.ErrNotFound):
+			done = append(done, fmt.Sprintf("There is no question %s. /questions lists those that wait.", id))
+			continue
+		case kind == mercury.Conflict || kind == mercury.Denied: // said of this one; the others are answered
+			done = append(done, sentence(err))
+			continue
+		case err != nil:
+			return Reply{}, err
+		}
+		word := "Allowed (" + answer + ")"
+		if answer == mercury.AnswerNo {
+			word = "Refused"
+		}
+		line := word + ": " + q.Title
+		if answer == mercury.AnswerAlways && q.Always != "" {
+			line += "\nFrom now on without asking: " + q.Always
+		}
+		done = append(done, line)
+	}
+	return Reply{Text: strings.Join(done, "\n")}, nil
+}
+
+func deliveries(tx *engine.Tx, call Call) (Reply, error) {
+	list, _, err := tx.Deliveries(store.DeliveryFilter{Page: store.Page{Limit: 20}, States: []mercury.DeliveryState{
+		mercury.DeliveryUnknown, mercury.DeliveryHeld, mercury.DeliveryRefused}})
+	if err != nil {
+		return Reply{}, err
+	}
+	if len(list) == 0 {
+		return Reply{Text: "Everything that was sent has arrived as far as its platform says."}, nil
+	}
+	var b strings.Builder
+	for _, d := range list {
+		fmt.Fprintf(&b, "%s  %s to %s: %s\n", d.ID, d.State, d.Address, preview(d.Text, 60))
+	}
+	b.WriteString("mercury deliveries resend ID sends one again.")
+	return Reply{Text: b.String()}, nil
+}
+
+// preview is the first n characters of a text on one line.
+func preview(s string, n int) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if r := []rune(s); len(r) > n {
+		return string(r[:n-1]) + "…"
+	}
+	return s
+}

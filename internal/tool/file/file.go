@@ -1,0 +1,58 @@
+// Package file holds the tools that read, write and find files, and the View
+// through which they reach them.
+//
+// What a call may touch is what the gate allowed for it. A path is resolved
+// to what it really is, links followed as the system would; that real path is
+// judged, and that real path is opened, one folder at a time from the top
+// without following any link. A link swapped in between makes the call fail;
+// it never leads elsewhere.
+//
+// Some things no call reaches, whatever was allowed: the folders and files in
+// Options.Hidden, recognised by device and inode under any name; devices,
+// pipes and sockets; the files of running processes.
+package file
+
+import (
+	"hash/maphash"
+	"sync"
+
+	"github.com/mercury-agent/mercury/internal/tool"
+)
+
+// Options tune the file tools. The zero value works.
+type Options struct {
+	// Home is what "~" stands for; default the user's home folder.
+	Home string
+
+	// Hidden are folders and files that no call reaches: Mercury's home and
+	// its key and permission files. A folder hides what is below it.
+	Hidden []string
+
+	// Private, if not nil, names files that a walk through a folder leaves
+	// out though the folder was allowed, such as key files. Naming one in a
+	// call of its own puts it before the gate.
+	Private func(path string) bool
+}
+
+// Tools returns read_file, write_file, edit_file, list_dir, find_files and
+// search_text.
+func Tools(o Options) []tool.Tool {
+	f := &files{opts: o, seed: maphash.MakeSeed()}
+	return []tool.Tool{f.read(), f.write(), f.edit(), f.list(), f.find(), f.search()}
+}
+
+type files struct {
+	opts Options
+
+	// One lock for each stripe of paths makes reading a file, changing it and
+	// putting it back one act among the calls of this process.
+	seed  maphash.Seed
+	locks [64]sync.Mutex
+}
+
+// lock keeps other calls of this process from changing path until unlocked.
+func (f *files) lock(path string) (unlock func()) {
+	m := &f.locks[maphash.String(f.seed, path)%uint64(len(f.locks))]
+	m.Lock()
+	return m.Unlock
+}

@@ -1,0 +1,160 @@
+package shell
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"time"
+
+	"github.com/mercury-agent/mercury/internal/tool"
+)
+
+// strayWait is how long output is awaited from a process that outlived the
+// command and holds its pipe.
+const strayWait = 300 * time.Millisecond
+
+// markName is a variable by which processes that left the command's group are
+// found again. It says nothing.
+const markName = "TOOL_CALL"
+
+// run runs one command to its end.
+func (o Options) run(ctx context.Context, c tool.Call, command string, limit time.Duration) (tool.Output, error) {
+	cmd, mark := o.command(c, command)
+	if info, err := os.Stat(cmd.Dir); err != nil || !info.IsDir() {
+		return tool.Output{}, fmt.Errorf("the folder %s, where commands run, is gone", cmd.Dir)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return tool.Output{}, fmt.Errorf("open pipe: %w", err)
+	}
+	defer r.Close()
+	cmd.Stdout, cmd.Stderr = w, w
+
+	began := time.Now()
+	g, err := startGroup(cmd, mark)
+	w.Close()
+	if err != nil {
+		return tool.Output{}, fmt.Errorf("start %s: %w", cmd.Path, err)
+	}
+	capture := tool.NewCapture(c)
+	copied := make(chan struct{})
+	go func() {
+		defer close(copied)
+		// Ends at the last writer's end, or when the pipe is closed below.
+		_, _ = io.CopyBuffer(io.MultiWriter(capture, newLines(c.Progress)), struct{ io.Reader }{r}, make([]byte, 64<<10))
+	}()
+
+	exit := make(chan error, 1)
+	go func() { exit <- cmd.Wait() }()
+	ended, err := o.await(ctx, g, exit, limit)
+
+	// Whatever is left of it ends here.
+	left := g.kill()
+	select {
+	case <-copied:
+	case <-time.After(strayWait):
+		r.Close()
+		<-copied
+	}
+	g.release()
+
+	text, path := capture.Finish()
+	if ctx.Err() != nil {
+		return tool.Output{}, ctx.Err()
+	}
+	out := report(text, path, ended, err, limit, time.Since(began))
+	if left && ended == byItself {
+		out.Text += "\n[processes it left running were ended]"
+	}
+	return out, nil
+}
+
+// How a command ended.
+type ending int
+
+const (
+	byItself ending = iota
+	byLimit
+	byCancel
+)
+
+// await waits for the command, and ends it at its limit or with ctx: it is
+// asked first, and has the grace to comply.
+func (o Options) await(ctx context.Context, g *group, exit <-chan error, limit time.Duration) (ending, error) {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	how := byItself
+	select {
+	case err := <-exit:
+		return byItself, err
+	case <-timer.C:
+		how = byLimit
+	case <-ctx.Done():
+		how = byCancel
+	}
+	g.ask()
+	grace := time.NewTimer(o.Grace)
+	defer grace.Stop()
+	select {
+	case err := <-exit:
+		return how, err
+	case <-grace.C:
+	}
+	g.kill()
+	return how, <-exit
+}
+
+// command is what runs: exactly what the gate resolved, else the shell. The
+// mark in its environment is all that is added.
+func (o Options) command(c tool.Call, command string) (cmd *exec.Cmd, mark string) {
+	mark = markName + "=" + o.Owner + "-" + rand.Text()
+	dir := c.Mandate.Workspace
+	env := []string{"PATH=" + o.Path, "HOME=" + o.Home, "LANG=C.UTF-8", "TERM=dumb"}
+	env = append(env, systemEnv()...)
+	if x := c.Exec; x != nil {
+		if x.Dir != "" {
+			dir = x.Dir
+		}
+		if x.Env != nil {
+			env = slices.Clone(x.Env)
+		}
+		return &exec.Cmd{Path: x.Path, Args: x.Args, Env: append(env, mark), Dir: dir}, mark
+	}
+	cmd = &exec.Cmd{Path: o.Shell, Args: shellArgs(o.Shell, command), Env: append(env, mark), Dir: dir}
+	shellAttributes(cmd, o.Shell, command)
+	return cmd, mark
+}
+
+// report is what the model is told: the output, and how it ended.
+func report(text, path string, how ending, err error, limit, took time.Duration) tool.Output {
+	out := tool.Output{Text: text, Truncated: path}
+	if text != "" && text[len(text)-1] != '\n' {
+		out.Text += "\n"
+	}
+	var exit *exec.ExitError
+	switch {
+	case how == byLimit:
+		out.IsError = true
+		out.Text += fmt.Sprintf("[stopped: its time limit of %s was over]", limit)
+	case err == nil:
+		out.Text += "[exit code 0"
+	case errors.As(err, &exit) && exit.Exited():
+		out.IsError = true
+		out.Text += fmt.Sprintf("[exit code %d", exit.ExitCode())
+	default:
+		out.IsError = true
+		out.Text += fmt.Sprintf("[ended by %v", err)
+	}
+	if how != byLimit {
+		if took >= 10*time.Second {
+			out.Text += fmt.Sprintf(", %s", took.Round(time.Second))
+		}
+		out.Text += "]"
+	}
+	return out
+}
