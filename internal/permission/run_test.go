@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/mercury-agent/mercury/internal/mercury"
+	"github.com/mercury-agent/mercury/internal/testenv"
 )
 
 func ownerIn(dir string) mercury.Mandate {
@@ -66,9 +67,8 @@ func snapshot(t *testing.T, dir string) map[string]string {
 func TestAutomaticCommandsOfTheCorpusChangeNothing(t *testing.T) {
 	base := project(t)
 	proj := base + "/w/proj"
-	if !repo(t, proj) {
-		t.Skip("git is not installed")
-	}
+	testenv.Need(t, "git")
+	repo(t, proj)
 	gate := New(Options{Fenced: true})
 	before := snapshot(t, base)
 	ran := 0
@@ -96,9 +96,7 @@ func TestAutomaticCommandsOfTheCorpusChangeNothing(t *testing.T) {
 }
 
 func TestAHostileRepositoryStartsNoProgram(t *testing.T) {
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("git is not installed")
-	}
+	testenv.Need(t, "git")
 	for _, c := range corpus(t, "commands.jsonl") {
 		if c.Fixture == "" {
 			continue
