@@ -3,13 +3,14 @@ package argv
 import (
 	"bytes"
 	"errors"
-	"github.com/mercury-agent/mercury/internal/testenv"
 	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mercury-agent/mercury/internal/testenv"
 )
 
 func TestPlainStringsBecomeTheWordsAShellWouldMake(t *testing.T) {

@@ -296,7 +296,14 @@ func braces(w *syntax.Word) []*syntax.Word {
 			return []*syntax.Word{w} // {1..9}: long, and names nothing that could run
 		}
 	}
-	return expand.Braces(split)
+	var out []*syntax.Word
+	for word, err := range expand.BracesSeq(nil, split) {
+		if err != nil {
+			return []*syntax.Word{w}
+		}
+		out = append(out, word)
+	}
+	return out
 }
 
 func bomb(name string, body *syntax.Stmt) bool {

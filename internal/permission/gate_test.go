@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -136,6 +137,27 @@ func TestAFencedCommandSaysSo(t *testing.T) {
 	}
 	if strings.Join(d.Heads, " ") != "make head" {
 		t.Errorf("heads are %q", d.Heads)
+	}
+}
+
+func TestAnApprovedCommandRunsExactlyWhatWasShown(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	gate := New(Options{Environment: []string{"PATH=/usr/bin:/bin"}})
+	decide := func(a mercury.Access) Command {
+		a.Kind = mercury.RunCommand
+		return gate.Decide(t.Context(), Question{Mandate: ownerIn(dir), Accesses: []mercury.Access{a}}).Commands[0]
+	}
+	if got := run(t, decide(mercury.Access{Target: "printf a | tr a b"})); got != "b" {
+		t.Errorf("a string gives %q", got)
+	}
+	if got := run(t, decide(mercury.Access{Argv: []string{"printf", "%s|", "$x", "a b", "`id`", "\x01"}})); got != "$x|a b|`id`|\x01|" {
+		t.Errorf("a vector gives %q", got)
+	}
+	if c := decide(mercury.Access{Target: "cd .."}); c.Builtin != "cd" || c.Dir != filepath.Dir(dir) {
+		t.Errorf("cd gives %+v", c)
 	}
 }
 

@@ -129,6 +129,12 @@ func TestWithoutAFenceCommandsWithPathsAsk(t *testing.T) {
 
 func TestRepositoriesThatLookElsewhereAsk(t *testing.T) {
 	for name, file := range map[string][2]string{
+		"a bracket in a comment":    {"config", "[core] worktree = /etc #]\n"},
+		"two heads on a line":       {"config", "[a] [core] worktree = /etc\n"},
+		"a byte order mark":         {"config", "\ufeff[core]\n\tWorkTree = /etc\n"},
+		"a conditional include":     {"config", "[includeIf \"gitdir:]\"]\n\tpath = /etc/x\n"},
+		"a head that does not end":  {"config", "[core\n"},
+		"a file for objects":        {"objects", "x"},
 		"settings of other files":   {"config", "[include]\n\tpath = /etc/x\n"},
 		"files that lie elsewhere":  {"config", "[core]\n\tworktree = /etc\n"},
 		"a repository out of scope": {"commondir", "/etc\n"},

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/mercury-agent/mercury/internal/mercury"
+	"github.com/mercury-agent/mercury/internal/testenv"
 )
 
 func ownerIn(dir string) mercury.Mandate {
@@ -67,9 +68,14 @@ func snapshot(t *testing.T, dir string) map[string]string {
 func TestAutomaticCommandsOfTheCorpusChangeNothing(t *testing.T) {
 	base := project(t)
 	proj := base + "/w/proj"
+<<<<<<< HEAD
 	if !repo(t, proj) {
 		testenv.Missing(t, "git", "install git")
 	}
+=======
+	testenv.Need(t, "git")
+	repo(t, proj)
+>>>>>>> perm
 	gate := New(Options{Fenced: true})
 	before := snapshot(t, base)
 	ran := 0
@@ -97,9 +103,13 @@ func TestAutomaticCommandsOfTheCorpusChangeNothing(t *testing.T) {
 }
 
 func TestAHostileRepositoryStartsNoProgram(t *testing.T) {
+<<<<<<< HEAD
 	if _, err := exec.LookPath("git"); err != nil {
 		testenv.Missing(t, "git", "install git")
 	}
+=======
+	testenv.Need(t, "git")
+>>>>>>> perm
 	for _, c := range corpus(t, "commands.jsonl") {
 		if c.Fixture == "" {
 			continue
