@@ -5,7 +5,6 @@ package permission
 import (
 	"context"
 	"fmt"
-	"github.com/mercury-agent/mercury/internal/testenv"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -68,14 +67,8 @@ func snapshot(t *testing.T, dir string) map[string]string {
 func TestAutomaticCommandsOfTheCorpusChangeNothing(t *testing.T) {
 	base := project(t)
 	proj := base + "/w/proj"
-<<<<<<< HEAD
-	if !repo(t, proj) {
-		testenv.Missing(t, "git", "install git")
-	}
-=======
 	testenv.Need(t, "git")
 	repo(t, proj)
->>>>>>> perm
 	gate := New(Options{Fenced: true})
 	before := snapshot(t, base)
 	ran := 0
@@ -103,13 +96,7 @@ func TestAutomaticCommandsOfTheCorpusChangeNothing(t *testing.T) {
 }
 
 func TestAHostileRepositoryStartsNoProgram(t *testing.T) {
-<<<<<<< HEAD
-	if _, err := exec.LookPath("git"); err != nil {
-		testenv.Missing(t, "git", "install git")
-	}
-=======
 	testenv.Need(t, "git")
->>>>>>> perm
 	for _, c := range corpus(t, "commands.jsonl") {
 		if c.Fixture == "" {
 			continue

@@ -79,22 +79,11 @@ func (s shape) find(text, lower string) [][2]int {
 		return nil
 	}
 	var out [][2]int
-<<<<<<< HEAD
-	for _, m := range s.re().FindAllStringSubmatchIndex(text, -1) {
-		if s.value != nil {
-			if v := s.value().FindStringSubmatchIndex(text[m[1]:]); v != nil {
-				m = append(m, m[1]+v[2], m[1]+v[3])
-			} else {
-				continue
-			}
-		}
-=======
 	scan := s.scan
 	if scan == nil {
-		scan = func(text string) [][]int { return s.re.FindAllStringSubmatchIndex(text, -1) }
+		scan = func(text string) [][]int { return s.re().FindAllStringSubmatchIndex(text, -1) }
 	}
 	for _, m := range scan(text) {
->>>>>>> perm
 		groups := make([]string, len(m)/2)
 		for i := range groups {
 			if m[2*i] >= 0 {

@@ -78,19 +78,19 @@ func FuzzMask(f *testing.F) {
 	})
 }
 
-<<<<<<< HEAD
-func TestEveryShapeIsAnExpression(t *testing.T) {
-	for _, s := range shapes {
-		if s.re().NumSubexp() < 0 || s.value != nil && s.value().NumSubexp() < 1 {
-			t.Errorf("%s: the value that follows it has no group", s.name)
-		}
-=======
 // BenchmarkMask looks through an ordinary tool output of 50 KB.
 func BenchmarkMask(b *testing.B) {
 	text := strings.Repeat("internal/x/y.go:120: func (g *Gate) read(name string) error { token := next() }\n", 620)
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
 		Mask(text)
->>>>>>> perm
+	}
+}
+
+func TestEveryShapeIsAnExpression(t *testing.T) {
+	for _, s := range shapes {
+		if s.re().NumSubexp() < 0 || s.value != nil && s.value().NumSubexp() < 1 {
+			t.Errorf("%s: the value that follows it has no group", s.name)
+		}
 	}
 }

@@ -12,18 +12,10 @@ import (
 type shape struct {
 	name string
 	hint string // lower-case text that must occur; keeps the search cheap
-<<<<<<< HEAD
 	re   func() *regexp.Regexp
-	// value, when set, must match right after re; then the secret is its first
-	// group. The search goes on after re, so that a value such as a URL may
-	// hold further settings.
-	value func() *regexp.Regexp
-=======
-	re   *regexp.Regexp
 	// scan stands in for re where an expression would be slow: it returns
 	// matches as FindAllStringSubmatchIndex does.
 	scan func(text string) [][]int
->>>>>>> perm
 	// loose shapes also meet harmless text, so they hide a notice but do not
 	// change what a tool printed.
 	loose bool
@@ -83,17 +75,10 @@ var shapes = []shape{
 	{name: "signed URL", hint: "sig", re: lazily(`(?i)[?&](?:sig|signature|x-amz-signature|x-goog-signature|hmac)=([^&\s"']{12,})`)},
 	{name: "URL key", hint: "key=", re: lazily(`(?i)[?&]key=([^&\s"'$<{]{16,})`), check: looksMade},
 
-<<<<<<< HEAD
-	{name: "setting", re: settingName, value: settingValue, check: madeSetting},
-	{name: "setting", loose: true, re: settingName, value: settingValue, check: anySetting},
-	{name: "password option", hint: "--", loose: true, re: lazily(`(?i)(?:^|\s)--?(?:[a-z]+-)*(?:password|passwd|passphrase|pass|token|secret|api-?key|access-key|secret-key|private-key)(?:=|\s+)["']?([^\s"'$<-][^\s"']{2,})`)},
-	{name: "user and password", hint: "-u", loose: true, re: lazily(`(?:^|\s)(?:-u|--user|--proxy-user|-U)(?:\s+|=)?["']?[^\s:"'/=]+:([^\s"'$][^\s"']*)`), check: func(m []string) bool {
-=======
 	{name: "setting", scan: settings, check: madeSetting},
 	{name: "setting", loose: true, scan: settings, check: anySetting},
-	{name: "password option", hint: "--", loose: true, re: regexp.MustCompile(`(?i)(?:^|\s)--?(?:[a-z]+-)*(?:password|passwd|passphrase|pass|token|secret|api-?key|access-key|secret-key|private-key)(?:=|\s+)["']?([^\s"'$<-][^\s"']{2,})`)},
-	{name: "user and password", hint: "-u", loose: true, re: regexp.MustCompile(`(?:^|\s)(?:-u|--user|--proxy-user|-U)(?:\s+|=)?["']?[^\s:"'/=]+:([^\s"'$][^\s"']*)`), check: func(m []string) bool {
->>>>>>> perm
+	{name: "password option", hint: "--", loose: true, re: lazily(`(?i)(?:^|\s)--?(?:[a-z]+-)*(?:password|passwd|passphrase|pass|token|secret|api-?key|access-key|secret-key|private-key)(?:=|\s+)["']?([^\s"'$<-][^\s"']{2,})`)},
+	{name: "user and password", hint: "-u", loose: true, re: lazily(`(?:^|\s)(?:-u|--user|--proxy-user|-U)(?:\s+|=)?["']?[^\s:"'/=]+:([^\s"'$][^\s"']*)`), check: func(m []string) bool {
 		return strings.Trim(m[1], "0123456789") != "" && !strings.HasPrefix(m[1], "/")
 	}},
 	{name: "password argument", hint: "-p", loose: true, re: lazily(`\b(?:sshpass|(?:docker|podman|buildah|helm|oras|az|skopeo)\s[^|;&]*login|mongo(?:sh|dump|restore|import|export)?|twine|mosquitto_(?:pub|sub)|7z[ar]?)\b(?:[^|;&]*?\s)-[pP]\s*["']?([^\s"'$-][^\s"']*)`)},
@@ -108,21 +93,6 @@ var shapes = []shape{
 	{name: "password pipe", hint: "chpasswd", loose: true, re: lazily(`[^\s:"']+:([^\s"'$]+)["']?\s*\|\s*(?:sudo\s+)?chpasswd`)},
 }
 
-<<<<<<< HEAD
-var (
-	settingName  = lazily(`([A-Za-z0-9_.\-]{3,64})["']?\s*(?::=|[=:])\s*["']?`)
-	settingValue = lazily(`^([^\s"'&;,<>(){}\[\]$*%` + "`" + `][^\s"'&;,<>(){}\[\]` + "`" + `]*)`)
-)
-
-// lazily compiles an expression when a text first shows its hint. All of them
-// together cost more than the start of the program and a megabyte for good,
-// while most homes never meet most of them.
-func lazily(expression string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
-}
-
-=======
->>>>>>> perm
 // vendor is a key that begins with a fixed prefix, which does not stand inside
 // a longer word.
 func vendor(prefix, rest string) shape {
@@ -153,7 +123,7 @@ func madeSetting(m []string) bool {
 	}
 	digit := strings.IndexFunc(v, unicode.IsDigit) >= 0
 	letter := strings.IndexFunc(v, unicode.IsLetter) >= 0
-	return digit && letter && !dotted.MatchString(v)
+	return digit && letter && !dotted().MatchString(v)
 }
 
 // anySetting accepts any value under such a name.
@@ -169,7 +139,7 @@ func isKeyVariable(name, v string) bool {
 		strings.IndexFunc(v, unicode.IsDigit) >= 0 && strings.IndexFunc(v, unicode.IsLetter) >= 0
 }
 
-var dotted = regexp.MustCompile(`^[A-Za-z_]\w*(?:(?:\.|->|::|/)[A-Za-z_]\w*)+$`)
+var dotted = lazily(`^[A-Za-z_]\w*(?:(?:\.|->|::|/)[A-Za-z_]\w*)+$`)
 
 func placeholder(v string) bool {
 	switch strings.ToLower(v) {
@@ -235,4 +205,11 @@ func nameParts(name string) []string {
 	}
 	flush()
 	return parts
+}
+
+// lazily compiles an expression when a text first shows its hint. All of them
+// together cost more than the start of the program and a megabyte for good,
+// while most homes never meet most of them.
+func lazily(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }
