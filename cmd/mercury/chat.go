@@ -34,7 +34,7 @@ func chat(c *cobra.Command, _ []string) error {
 	}
 	out := c.OutOrStdout()
 	fmt.Fprintf(out, "%s · /help lists commands, /quit leaves\n", where)
-	l := &tui.Line{Client: r.Client, Conversation: "local/default", In: c.InOrStdin(), Out: out,
+	l := &tui.Line{Client: r.Client, Conversation: "local/default", Lines: tui.ReadLines(c.InOrStdin()), Out: out,
 		Color: isTerminal(out) && os.Getenv("NO_COLOR") == "", Quit: []string{"/quit", "/exit"}}
 	if !isTerminal(c.InOrStdin()) {
 		l.Prompt = " "

@@ -10,6 +10,7 @@ import (
 	"github.com/mercury-agent/mercury/internal/api/client"
 	"github.com/mercury-agent/mercury/internal/config"
 	"github.com/mercury-agent/mercury/internal/tour"
+	"github.com/mercury-agent/mercury/internal/tui"
 )
 
 func demoCommand() *cobra.Command {
@@ -27,7 +28,11 @@ terminal it plays the scene by itself.`,
 				return fmt.Errorf("find this program: %w", err)
 			}
 			alone := !isTerminal(c.InOrStdin()) || !isTerminal(c.OutOrStdout())
-			err = tour.Run(c.Context(), tour.Options{Binary: self, In: c.InOrStdin(), Out: c.OutOrStdout(), Alone: alone,
+			var lines <-chan string
+			if !alone {
+				lines = tui.ReadLines(c.InOrStdin())
+			}
+			err = tour.Run(c.Context(), tour.Options{Binary: self, Lines: lines, Out: c.OutOrStdout(), Alone: alone,
 				Color: !alone && os.Getenv("NO_COLOR") == "",
 				Attach: func(ctx context.Context, dir string) (*client.Client, error) {
 					home, err := config.HomeAt(dir)
@@ -36,10 +41,10 @@ terminal it plays the scene by itself.`,
 					}
 					return attach(ctx, home)
 				}})
-			if err != nil {
+			if err != nil || c.Context().Err() != nil {
 				return err
 			}
-			return afterDemo(c, alone)
+			return afterDemo(c, lines)
 		},
 	}
 }

@@ -29,7 +29,7 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 
 // listing is a command that prints one page of things as a table or, with
 // --json, as the API gives it.
-func listing[T any](short string, get func(*cobra.Command, url.Values) (client.Page[T], error), header string, row func(T) []string, flags func(*cobra.Command) func(url.Values)) *cobra.Command {
+func listing[T any](short string, get func(*cobra.Command, *client.Client, url.Values) (client.Page[T], error), header string, row func(T) []string, flags func(*cobra.Command) func(url.Values)) *cobra.Command {
 	var limit int
 	var asJSON bool
 	var extra func(url.Values)
@@ -44,7 +44,7 @@ func listing[T any](short string, get func(*cobra.Command, url.Values) (client.P
 		if extra != nil {
 			extra(q)
 		}
-		page, err := get(c, q)
+		page, err := query(c.Context(), func(r *client.Client) (client.Page[T], error) { return get(c, r, q) })
 		if err != nil {
 			return err
 		}
@@ -73,11 +73,7 @@ func listing[T any](short string, get func(*cobra.Command, url.Values) (client.P
 func acting[T any](use, short string, do func(*cobra.Command, *client.Client, string) (T, error), show func(io.Writer, T)) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{Use: use + " ID", Short: short, Args: exactArgs(1), RunE: func(c *cobra.Command, args []string) error {
-		r, err := need(c.Context())
-		if err != nil {
-			return err
-		}
-		v, err := do(c, r, args[0])
+		v, err := query(c.Context(), func(r *client.Client) (T, error) { return do(c, r, args[0]) })
 		if err != nil {
 			return err
 		}
@@ -112,11 +108,7 @@ func ago(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
 func conversationsCommand() *cobra.Command {
 	return group("conversations", "List, show and export conversations",
 		listing("Conversations, newest activity first",
-			func(c *cobra.Command, q url.Values) (client.Page[api.Conversation], error) {
-				r, err := need(c.Context())
-				if err != nil {
-					return client.Page[api.Conversation]{}, err
-				}
+			func(c *cobra.Command, r *client.Client, q url.Values) (client.Page[api.Conversation], error) {
 				return r.Conversations(c.Context(), q)
 			},
 			"CONVERSATION\tKIND\tENTRIES\tLAST ACTIVE", func(v api.Conversation) []string {
@@ -201,11 +193,7 @@ func longestRun(s string, mark rune) (longest int) {
 func runsCommand() *cobra.Command {
 	return group("runs", "List, show, cancel and replay runs",
 		listing("Runs, newest first",
-			func(c *cobra.Command, q url.Values) (client.Page[api.Run], error) {
-				r, err := need(c.Context())
-				if err != nil {
-					return client.Page[api.Run]{}, err
-				}
+			func(c *cobra.Command, r *client.Client, q url.Values) (client.Page[api.Run], error) {
 				return r.Runs(c.Context(), q)
 			},
 			"RUN\tSTATE\tLANE\tCONVERSATION\tSTARTED\tTOKENS\tERROR", func(v api.Run) []string {
@@ -268,11 +256,7 @@ func showRun(w io.Writer, r api.Run) {
 func deliveriesCommand() *cobra.Command {
 	return group("deliveries", "List, show and resend what Mercury sent",
 		listing("Deliveries, newest first",
-			func(c *cobra.Command, q url.Values) (client.Page[api.Delivery], error) {
-				r, err := need(c.Context())
-				if err != nil {
-					return client.Page[api.Delivery]{}, err
-				}
+			func(c *cobra.Command, r *client.Client, q url.Values) (client.Page[api.Delivery], error) {
 				return r.Deliveries(c.Context(), q)
 			},
 			"DELIVERY\tSTATE\tKIND\tADDRESS\tTEXT", func(v api.Delivery) []string {
@@ -312,11 +296,7 @@ func showDelivery(w io.Writer, d api.Delivery) {
 
 func questionsCommand() *cobra.Command {
 	list := listing("What waits for a decision",
-		func(c *cobra.Command, q url.Values) (client.Page[api.Question], error) {
-			r, err := need(c.Context())
-			if err != nil {
-				return client.Page[api.Question]{}, err
-			}
+		func(c *cobra.Command, r *client.Client, q url.Values) (client.Page[api.Question], error) {
 			return r.Questions(c.Context(), q.Get("all") == "true")
 		},
 		"QUESTION\tSTATE\tKIND\tCONVERSATION\tWHAT\tEXACTLY", func(v api.Question) []string {
@@ -331,11 +311,7 @@ func questionsCommand() *cobra.Command {
 		Short: "Decide: once, run, hour, always or no; or the choice, or the text that was asked for",
 		Args:  exactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
-			r, err := need(c.Context())
-			if err != nil {
-				return err
-			}
-			q, err := r.Answer(c.Context(), args[0], args[1])
+			q, err := query(c.Context(), func(r *client.Client) (api.Question, error) { return r.Answer(c.Context(), args[0], args[1]) })
 			if err != nil {
 				return err
 			}

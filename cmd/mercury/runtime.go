@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -158,15 +157,34 @@ func isTerminal(f any) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0 && file.Name() != os.DevNull && isTTY(file)
 }
 
-// need turns a missing runtime into the error of a command that wants one.
-func need(ctx context.Context) (*client.Client, error) {
+// with runs do against the runtime of the home. Where none runs, what is kept
+// is read, and changed, by this process alone; nothing is started by it.
+func with(ctx context.Context, do func(*client.Client) error) error {
 	home, err := config.FindHome(os.Getenv)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	c, err := attach(ctx, home)
+	r, err := attachOrRun(ctx, home, func() (daemon.Options, error) {
+		if !home.Exists() {
+			return daemon.Options{}, errNoRuntime
+		}
+		c, _, err := config.LoadOrLastGood(config.Source{Home: home})
+		if err != nil {
+			return daemon.Options{}, err
+		}
+		return daemon.Options{Home: home, Config: c, Version: version, Idle: true, AnyPort: true}, nil
+	})
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", home.Dir(), err)
+		return err
 	}
-	return c, nil
+	return errors.Join(do(r.Client), r.close())
+}
+
+// query returns what do returns, asked through with.
+func query[T any](ctx context.Context, do func(*client.Client) (T, error)) (v T, err error) {
+	err = with(ctx, func(r *client.Client) (err error) {
+		v, err = do(r)
+		return err
+	})
+	return v, err
 }

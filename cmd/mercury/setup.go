@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 	"github.com/mercury-agent/mercury/internal/config"
 	"github.com/mercury-agent/mercury/internal/daemon"
 	"github.com/mercury-agent/mercury/internal/mercury"
+	"github.com/mercury-agent/mercury/internal/tui"
 )
 
 func setupCommand() *cobra.Command {
@@ -35,7 +35,7 @@ is kept. With --model nothing is asked.`,
 			if model != "" {
 				return keepModel(c, src, model)
 			}
-			return setUp(c, src, bufio.NewReader(c.InOrStdin()))
+			return setUp(c, src, tui.ReadLines(c.InOrStdin()))
 		},
 	}
 	c.Flags().StringVar(&model, "model", "", "provider/model to use, without questions")
@@ -43,7 +43,7 @@ is kept. With --model nothing is asked.`,
 }
 
 // setUp asks for a model until one answers, or the person leaves.
-func setUp(c *cobra.Command, src config.Source, in *bufio.Reader) error {
+func setUp(c *cobra.Command, src config.Source, in <-chan string) error {
 	out := c.OutOrStdout()
 	found := config.Discover(c.Context(), src)
 	fmt.Fprintln(out, "Which model should answer?")
@@ -63,9 +63,9 @@ func setUp(c *cobra.Command, src config.Source, in *bufio.Reader) error {
 			proposal = "Enter takes 1, "
 		}
 		fmt.Fprintf(out, "%sa number chooses, a pasted key is tried, q leaves: ", proposal)
-		line, err := in.ReadString('\n')
+		line, ok := <-in
 		line = strings.TrimSpace(line)
-		if err != nil && line == "" {
+		if !ok {
 			return &exit{code: exitSetup, err: errors.New("the input ended before a model was chosen; nothing was changed. Run mercury setup again")}
 		}
 		if line == "q" || line == "quit" {
@@ -179,15 +179,16 @@ func write(c *cobra.Command, src config.Source, model string) error {
 	return nil
 }
 
-// afterDemo proposes the person's own model when the tour is over.
-func afterDemo(c *cobra.Command, alone bool) error {
+// afterDemo proposes the person's own model when the tour is over. Without
+// lines nobody is there to choose.
+func afterDemo(c *cobra.Command, lines <-chan string) error {
 	out := c.OutOrStdout()
 	home, err := config.FindHome(os.Getenv)
 	if err != nil {
 		return err
 	}
 	src := config.Source{Home: home}
-	if alone {
+	if lines == nil {
 		fmt.Fprintln(out, "\nUse your own model now? Set a provider's key or start a local model server, then: mercury setup")
 		for _, f := range config.Discover(c.Context(), src) {
 			fmt.Fprintf(out, "  found: %s (%s)\n", f.Model, f.Provider.Title)
@@ -195,11 +196,10 @@ func afterDemo(c *cobra.Command, alone bool) error {
 		return nil
 	}
 	fmt.Fprint(out, "\nUse your own model now? [Y/n] ")
-	in := bufio.NewReader(c.InOrStdin())
-	line, err := in.ReadString('\n')
-	if answer := strings.ToLower(strings.TrimSpace(line)); err != nil || answer == "n" || answer == "no" || answer == "q" {
+	line, ok := <-lines
+	if answer := strings.ToLower(strings.TrimSpace(line)); !ok || answer == "n" || answer == "no" || answer == "q" {
 		fmt.Fprintln(out, "Later then: mercury setup")
 		return nil
 	}
-	return setUp(c, src, in)
+	return setUp(c, src, lines)
 }

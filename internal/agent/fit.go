@@ -26,25 +26,49 @@ const (
 	levelBare         // and only the newest round, its outputs cut, in a quarter
 )
 
-// fit builds the request at the given level, or at the next one that fits and
-// is smaller than below, if that is not 0. The error means that nothing left
-// can be taken away.
+// How full a window may be, in percent: shortening begins early, so that a
+// long talk does not fail late, and goes on until there is room for several
+// rounds, so that it is not done again at each.
+const (
+	fullFrom = 80
+	fullTo   = 65
+)
+
+// fit builds the request at the given level, or at the next one that leaves
+// room enough and, if below is not 0, is smaller than that. Where no level
+// leaves room enough, one that fits at all will do. The error means that
+// nothing left can be taken away.
 func (t *turn) fit(level, below int) (shape, error) {
+	answer := min(t.profile.MaxOutput, t.profile.Window/4)
+	room := t.profile.Window - t.profile.Window/50 - answer
+	var fits []shape
 	for ; level <= levelBare; level++ {
 		s := t.shape(level)
-		room := t.profile.Window - t.profile.Window/50
-		answer := min(t.profile.MaxOutput, t.profile.Window/4)
-		fits := s.size+answer <= room
-		if level == levelWhole {
-			// Shortening early keeps a long talk from failing late.
-			fits = fits && s.size <= t.profile.Window*4/5
+		s.request.MaxTokens = answer
+		if s.size > room || below > 0 && s.size >= below {
+			continue
 		}
-		if fits && (below == 0 || s.size < below) {
-			s.request.MaxTokens = answer
+		full := fullTo
+		if level == levelWhole {
+			full = fullFrom
+		}
+		if s.size <= t.profile.Window*full/100 {
+			return s, nil
+		}
+		fits = append(fits, s)
+	}
+	if len(fits) == 0 {
+		return shape{}, &llm.Error{Class: llm.ContextLength, Limit: t.profile.Window, Model: modelID(t.profile.ModelName)}
+	}
+	// The one before the deepest cut, if there is one: what is in hand
+	// matters more than room.
+	slices.Reverse(fits)
+	for _, s := range fits {
+		if s.level != levelBare {
 			return s, nil
 		}
 	}
-	return shape{}, &llm.Error{Class: llm.ContextLength, Limit: t.profile.Window, Model: modelID(t.profile.ModelName)}
+	return fits[0], nil
 }
 
 func (t *turn) shape(level int) shape {

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -84,4 +85,24 @@ func usageOf(req llm.Request, r llm.Response) mercury.Usage {
 func tokens(u llm.Usage) mercury.Usage {
 	return mercury.Usage{Input: int64(u.Input), Output: int64(u.Output), Cached: int64(u.Cached),
 		CacheWrite: int64(u.CacheWrite), Reasoning: int64(u.Reasoning), Estimated: u.Estimated}
+}
+
+// brokenOff settles the reservation of a call that this process itself gave
+// up, because it drains: by what was sent and what had arrived. It returns
+// cause whatever becomes of that; a row left reserved still counts.
+func (t *turn) brokenOff(ctx context.Context, cause error) error {
+	if ctx.Err() == nil || errors.Is(context.Cause(ctx), engine.ErrCanceled) || errors.Is(context.Cause(ctx), engine.ErrLost) {
+		return cause
+	}
+	row := t.arrived()
+	if err := t.w.Update(ctx, "agent.broken_off", func(tx *engine.Tx) error { return tx.PutLedger(row) }); err != nil {
+		t.agent.opts.Log.Warn("settle the cost of a call that was broken off", "run", t.run.ID, "err", err)
+	}
+	return cause
+}
+
+// arrived is the reservation in hand settled by an estimate of what has come.
+func (t *turn) arrived() store.LedgerRow {
+	return settled(*t.reserved, "", "", mercury.Usage{Input: t.reserved.Usage.Input,
+		Output: int64(llm.EstimateText(t.streamed.String())), Estimated: true})
 }

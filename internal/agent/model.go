@@ -23,6 +23,7 @@ func (t *turn) ask(ctx context.Context) error {
 	}
 	t.phase("thinking", "")
 	reserved := t.reserve(s)
+	t.reserved = &reserved
 	var failed []llm.Attempt
 	_, err = t.w.Do(ctx, engine.StepCall{
 		Round: round, CallID: stepModel, Kind: stepModel, Name: t.profile.ModelName, Effect: mercury.Read, Reserve: &reserved,
@@ -39,9 +40,14 @@ func (t *turn) ask(ctx context.Context) error {
 		result.Commit = putRows(failedRows(reserved, failed), result.Commit)
 		return result, nil
 	})
-	if err == nil || ctx.Err() != nil || llm.ClassOf(err) == "" {
-		return err
+	if err == nil {
+		t.reserved = nil
+		return nil
 	}
+	if ctx.Err() != nil || llm.ClassOf(err) == "" {
+		return t.brokenOff(ctx, err)
+	}
+	t.reserved = nil
 	if err := t.settleFailed(ctx, reserved, failed); err != nil {
 		return err
 	}
@@ -196,7 +202,11 @@ func (t *turn) digest(round int, s shape, r llm.Response) engine.StepResult {
 	case r.Finish == llm.Length && !t.told(noteContinue):
 		result.Entries = append(result.Entries, answer, note(t.run.ID, noteContinue, tellContinue))
 	default:
-		end.Shown = t.unfinished() + text
+		end.Shown = text
+		if before := t.unfinished(); before != "" {
+			// The seam is the model's own: no space is added or lost.
+			end.Shown = strings.TrimLeft(before, " \n") + strings.TrimRight(llm.TextOf(r.Parts), " \n")
+		}
 		if r.Finish == llm.Length {
 			end.Shown += sayCut
 		}
@@ -249,7 +259,7 @@ func (t *turn) unfinished() string {
 		case e.Hidden:
 		case e.Kind == mercury.NoteEntry && data[noteData](e).Kind == noteContinue && i > 0:
 			if before := t.entries[i-1]; before.Kind == mercury.AssistantEntry && before.RunID == t.run.ID {
-				return before.Text
+				return llm.TextOf(data[assistantData](before).Parts)
 			}
 			return ""
 		case e.Kind == mercury.NoteEntry:

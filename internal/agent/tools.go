@@ -166,7 +166,7 @@ func (t *turn) toolCall(e mercury.Entry, d callData) tool.Call {
 		ID: e.CallID, RunID: t.run.ID, ConversationID: t.run.ConversationID,
 		Name: d.Tool, Args: d.Args, Mandate: t.run.Mandate, Taint: t.taint(), Outputs: t.profile.Outputs,
 		Progress: func(line string) {
-			t.publish("tool", Progress{CallID: e.CallID, Tool: d.Tool, Line: line})
+			t.publish("tool", Progress{CallID: e.CallID, Tool: d.Tool, State: "running", Line: line})
 		},
 	}
 }
@@ -230,7 +230,7 @@ func (t *turn) do(ctx context.Context, c *call) error {
 	unknown := t.result(c, tool.Output{Text: textUnknown, IsError: true})
 	sc := engine.StepCall{
 		Round: e.Round, CallID: e.CallID, Kind: stepTool, Name: c.data.Tool,
-		Effect: c.prepared.Effect, Args: encode(c.data), Unknown: &unknown,
+		Effect: c.prepared.Effect, Args: c.data.Args, Unknown: &unknown,
 	}
 	if step, ok := t.step(e); ok && step.State == mercury.StepDone {
 		// The tool has asked and was answered: this is a second step.
@@ -263,9 +263,16 @@ func (t *turn) do(ctx context.Context, c *call) error {
 			return t.result(c, *c.say), nil
 		}
 		t.phase("tool", c.data.Tool)
+		t.progress(c, "running")
 		out, err := c.run(ctx)
 		if err != nil {
+			t.progress(c, "failed")
 			return engine.StepResult{}, err
+		}
+		if out.IsError {
+			t.progress(c, "failed")
+		} else {
+			t.progress(c, "done")
 		}
 		return t.result(c, out), nil
 	})
@@ -273,6 +280,10 @@ func (t *turn) do(ctx context.Context, c *call) error {
 		return errRights
 	}
 	return err
+}
+
+func (t *turn) progress(c *call, state string) {
+	t.publish("tool", Progress{CallID: c.entry.CallID, Tool: c.data.Tool, State: state})
 }
 
 // stillAllowed prepares the call once more, inside the commit that would start

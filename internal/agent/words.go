@@ -70,7 +70,10 @@ func sayQuestion(q mercury.Question) string {
 		if i == 0 {
 			text += "\n"
 		}
-		text += fmt.Sprintf("\n%s: %s", c.Value, c.Label)
+		text += "\n- " + c.Value
+		if c.Label != "" && c.Label != c.Value {
+			text += ": " + c.Label
+		}
 	}
 	return text
 }

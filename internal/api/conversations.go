@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -123,11 +122,14 @@ func (s *Server) conversation(ctx context.Context, in *ConversationID) (*struct{
 			return err
 		}
 		out.Body = conversation(c)
-		live, err := tx.LiveRun(c.ID)
-		if err == nil {
-			out.Body.RunID = live.ID
-		} else if !errors.Is(err, store.ErrNotFound) {
+		// Not LiveRun: a reader takes no lock.
+		live, _, err := tx.Runs(store.RunFilter{ConversationID: c.ID, Page: store.Page{Limit: 1},
+			States: []mercury.RunState{mercury.RunQueued, mercury.RunRunning, mercury.RunWaiting}})
+		if err != nil {
 			return err
+		}
+		if len(live) > 0 {
+			out.Body.RunID = live[0].ID
 		}
 		out.Body.Waiting, err = tx.CountQueued(c.ID)
 		return err

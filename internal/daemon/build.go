@@ -24,6 +24,7 @@ import (
 	"github.com/mercury-agent/mercury/internal/store/homelock"
 	"github.com/mercury-agent/mercury/internal/store/postgres"
 	"github.com/mercury-agent/mercury/internal/store/sqlite"
+	"github.com/mercury-agent/mercury/internal/tool/shell"
 )
 
 // rooms are the parts of a house that need its store.
@@ -33,6 +34,7 @@ type rooms struct {
 	intake   *intake.Intake
 	api      *api.Server
 	channels []*post
+	idle     bool
 }
 
 // build makes every room. It starts nothing.
@@ -42,9 +44,11 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 	if err != nil {
 		return nil, err
 	}
-	chain, err := models(c, transport, llm.NewBreaker())
-	if err != nil {
-		return nil, err
+	var chain *llm.Chain
+	if !o.Idle {
+		if chain, err = models(c, transport, llm.NewBreaker()); err != nil {
+			return nil, err
+		}
 	}
 	node, err := nodeID(o.Home.Dir())
 	if err != nil {
@@ -61,13 +65,21 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 		}
 	}
 
-	r := &rooms{store: kept}
-	profiles := newProfiles(c, o.Home, chain)
+	r := &rooms{store: kept, idle: o.Idle}
+	owner := strings.TrimPrefix(node, "node_")
+	profiles := newProfiles(c, o.Home, chain, owner)
+	if err := os.MkdirAll(profiles.workspace, 0o755); err != nil {
+		return nil, errors.Join(&mercury.Error{Kind: mercury.Setup, Err: fmt.Errorf("make the workspace: %w", err),
+			Help: "Set workspace in mercury.yaml to a folder that you may write."}, kept.Close())
+	}
+	if n := shell.EndLeftovers(owner); n > 0 {
+		o.Log.Info("ended commands that a killed Mercury had left running", "processes", n)
+	}
 	turns := agent.New(profiles, agent.Options{Zone: profiles.zone, Log: o.Log})
 	limits := map[string]channel.Limits{}
 	r.engine = engine.New(kept, engine.Options{
 		Node: node, Version: o.Version, Name: processName(), Digest: digest(c), Only: o.Only,
-		Plan: profiles.plan, Cure: turns.Cure,
+		Plan: profiles.plan, Cure: turns.Cure, Failure: turns.Failure,
 		Split: func(d mercury.Delivery) []mercury.Part { return channel.Parts(d, limits[mercury.ChannelOf(d.Address)]) },
 		Spool: filepath.Join(o.Home.Files(), "spool"), Log: o.Log,
 	})
@@ -76,7 +88,7 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 	r.intake = intake.New(r.engine, intake.Options{Role: roles(c), Log: o.Log})
 	r.api = api.New(r.engine, r.intake, h.token, api.Options{Version: o.Version, About: h.about, Log: o.Log})
 
-	if o.Only == "" {
+	if o.Only == "" && !o.Idle {
 		if err := r.openChannels(h, node, transport); err != nil {
 			return nil, errors.Join(err, kept.Close())
 		}
@@ -148,6 +160,10 @@ func (r *rooms) openChannels(h *House, node string, transport http.RoundTripper)
 
 // run works until ctx ends.
 func (r *rooms) run(ctx context.Context) error {
+	if r.idle {
+		<-ctx.Done()
+		return nil
+	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return r.engine.Run(ctx) })
 	for _, p := range r.channels {

@@ -2,127 +2,97 @@ package daemon
 
 import (
 	"context"
-	"fmt"
-	"path/filepath"
-	"strings"
+	"net"
+	"net/netip"
+	"os"
 	"sync/atomic"
 	"time"
 
 	"github.com/mercury-agent/mercury/internal/engine"
 	"github.com/mercury-agent/mercury/internal/mercury"
+	"github.com/mercury-agent/mercury/internal/permission"
 	"github.com/mercury-agent/mercury/internal/store"
 	"github.com/mercury-agent/mercury/internal/tool"
 )
 
-// gate judges every call of a tool: reads in the granted folders pass,
-// everything else asks, and where nobody can be asked the answer is no. A
-// grant that a person gave lowers an ask to exactly the rule it was shown as;
-// allow-all lowers any, for the owner alone.
+// gate puts the permission room before the tools: it passes a tool's request
+// on as a question, and the grants that the store keeps along with it.
 type gate struct {
-	engine atomic.Pointer[engine.Engine] // set once the engine exists
+	permission *permission.Gate
+	engine     atomic.Pointer[engine.Engine] // set once the engine exists; before, there are no grants
+}
+
+// newGate returns the gate of a Mercury whose own folder is home. No fence
+// for commands is at hand, so automatic commands with paths ask.
+func newGate(home, zone string) *gate {
+	user, err := os.UserHomeDir()
+	if err != nil {
+		user = "" // a tilde is then an ordinary character
+	}
+	g := &gate{}
+	g.permission = permission.New(permission.Options{
+		Files:   permission.Files{Home: home, User: user},
+		Grants:  g,
+		Resolve: lookup,
+		Zone:    zone,
+	})
+	return g
+}
+
+func lookup(ctx context.Context, host string) ([]netip.Addr, error) {
+	return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 }
 
 // Judge implements tool.Gate.
 func (g *gate) Judge(ctx context.Context, r tool.Request) mercury.Judgement {
-	m := r.Mandate
-	if m.Actor.Role == mercury.Stranger || m.Actor.Role == "" {
-		return mercury.Judgement{Verdict: mercury.Deny, Rule: "role", Why: "strangers may not use tools"}
-	}
-	for _, a := range r.Accesses {
-		if j := judge(m, a); j.Verdict != mercury.Allow {
-			return g.lower(ctx, r, j)
-		}
-	}
-	return mercury.Judgement{Verdict: mercury.Allow, Rule: "scope"}
-}
-
-// judge decides one access without mode and grants.
-func judge(m mercury.Mandate, a mercury.Access) mercury.Judgement {
-	switch a.Kind {
-	case mercury.OwnState, mercury.AskPerson:
-		return mercury.Judgement{Verdict: mercury.Allow, Rule: "own"}
-	case mercury.ReadPath:
-		if inScope(m.Scopes, a.Target) && a.Detail == "" {
-			return mercury.Judgement{Verdict: mercury.Allow, Rule: "scope.read"}
-		}
-		return asks("scope.read", "it is outside the folders you opened", a)
-	case mercury.WritePath:
-		return asks("write", "it changes a file", a)
-	case mercury.DeletePath:
-		return asks("delete", "it deletes a file", a)
-	case mercury.RunCommand:
-		return asks("command", "it runs a command", a)
-	}
-	return asks(string(a.Kind), "it reaches beyond the workspace", a)
-}
-
-// asks is a question with the narrowest rule that would spare it next time:
-// exactly this access again.
-func asks(rule, why string, a mercury.Access) mercury.Judgement {
-	return mercury.Judgement{Verdict: mercury.Ask, Rule: rule, Why: why, Always: rule + " " + exactly(a)}
-}
-
-func exactly(a mercury.Access) string {
-	if len(a.Argv) > 0 {
-		return fmt.Sprintf("%q in %s", a.Argv, a.Dir)
-	}
-	if a.Dir != "" {
-		return fmt.Sprintf("%s in %s", a.Target, a.Dir)
-	}
-	return a.Target
-}
-
-// inScope reports whether the longest scope that covers a real path opens it
-// for reading.
-func inScope(scopes []mercury.Scope, path string) bool {
-	best, read := -1, false
-	for _, s := range scopes {
-		root := s.Path
-		if real, err := filepath.EvalSymlinks(root); err == nil {
-			root = real
-		}
-		if (path == root || strings.HasPrefix(path, strings.TrimSuffix(root, "/")+"/")) && len(root) > best {
-			best, read = len(root), s.Read
-		}
-	}
-	return read
-}
-
-// lower turns an ask into what the owner's mode, a grant, or the absence of a
-// person makes of it.
-func (g *gate) lower(ctx context.Context, r tool.Request, j mercury.Judgement) mercury.Judgement {
-	if len(r.Accesses) > 1 {
-		j.Always = "" // a rule for one of several accesses would not spare the question
-	}
-	if r.Mandate.Mode == "allow-all" && r.Mandate.Actor.Role == mercury.Owner {
-		return mercury.Judgement{Verdict: mercury.Allow, Rule: "mode.allow-all"}
-	}
-	if j.Always != "" && g.granted(ctx, r, j.Always) {
-		return mercury.Judgement{Verdict: mercury.Allow, Rule: "grant " + j.Always}
-	}
-	if !r.Mandate.Interactive {
-		return mercury.Judgement{Verdict: mercury.Deny, Rule: j.Rule + ".nobody", Why: "nobody can be asked here, and " + j.Why}
-	}
+	j, _ := g.JudgeCommand(ctx, r)
 	return j
 }
 
-// granted looks for a live grant of exactly this rule. A store that cannot be
-// read grants nothing.
-func (g *gate) granted(ctx context.Context, r tool.Request, rule string) bool {
+// JudgeCommand implements tool.CommandGate: what the argv lane resolved is
+// what runs. A string that a person or a grant let through is the shell's.
+func (g *gate) JudgeCommand(ctx context.Context, r tool.Request) (mercury.Judgement, *tool.Command) {
+	d := g.permission.Decide(context.WithValue(ctx, runKey{}, r.RunID), permission.Question{
+		Mandate: r.Mandate, Tool: r.Tool, Accesses: r.Accesses, Dir: r.Mandate.Workspace, Taint: r.Taint})
+	if len(d.Commands) != 1 {
+		return d.Judgement, nil
+	}
+	c := d.Commands[0]
+	if c.Shell || c.Builtin != "" {
+		return d.Judgement, nil
+	}
+	if c.Path == "" && d.Verdict == mercury.Allow {
+		name := "the program"
+		if len(c.Args) > 0 {
+			name = c.Args[0]
+		}
+		return mercury.Judgement{Verdict: mercury.Deny, Rule: "command.missing", Why: name + " is not installed in a folder of the system's programs"}, nil
+	}
+	return d.Judgement, &tool.Command{Path: c.Path, Args: c.Args, Env: c.Env, Dir: c.Dir, Why: "argv"}
+}
+
+// runKey carries the run a question belongs to down to Live, past a room that
+// does not know runs.
+type runKey struct{}
+
+// Live implements permission.Grants over the store. The grant of a single call
+// is not among them: it is bound to what was shown, and used up with it.
+func (g *gate) Live(ctx context.Context, actor mercury.Actor) ([]permission.Grant, error) {
 	e := g.engine.Load()
 	if e == nil {
-		return false
+		return nil, nil
 	}
-	found := false
+	run, _ := ctx.Value(runKey{}).(string)
+	var live []permission.Grant
 	err := e.View(ctx, func(tx store.Tx) error {
 		grants, err := tx.Grants(time.Now())
 		for _, gr := range grants {
-			if gr.Rule == rule && !gr.Once && gr.Actor.Role == r.Mandate.Actor.Role && gr.Actor.ID == r.Mandate.Actor.ID &&
-				(gr.RunID == "" || gr.RunID == r.RunID) {
-				found = true
+			same := gr.Actor.Role == actor.Role && gr.Actor.ID == actor.ID && gr.Actor.Channel == actor.Channel
+			if same && !gr.Once && (gr.RunID == "" || gr.RunID == run) {
+				live = append(live, permission.Grant{ID: gr.ID, Rule: gr.Rule, Named: true})
 			}
 		}
 		return err
 	})
-	return err == nil && found
+	return live, err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/mercury-agent/mercury/internal/engine"
 	"github.com/mercury-agent/mercury/internal/llm"
 	"github.com/mercury-agent/mercury/internal/mercury"
+	"github.com/mercury-agent/mercury/internal/permission"
 	"github.com/mercury-agent/mercury/internal/tool"
 	"github.com/mercury-agent/mercury/internal/tool/ask"
 	"github.com/mercury-agent/mercury/internal/tool/file"
@@ -32,7 +33,7 @@ type profiles struct {
 	mode      string
 }
 
-func newProfiles(c *config.Config, home config.Home, chain *llm.Chain) *profiles {
+func newProfiles(c *config.Config, home config.Home, chain *llm.Chain, owner string) *profiles {
 	zone, err := c.Location()
 	if err != nil {
 		zone = time.Local
@@ -45,8 +46,8 @@ func newProfiles(c *config.Config, home config.Home, chain *llm.Chain) *profiles
 	if len(p.scopes) == 0 {
 		p.scopes = []mercury.Scope{{Path: p.workspace, Read: true, Write: true}}
 	}
-	p.gate = &gate{}
-	p.tools = tool.NewSet(p.gate, tools(home)...)
+	p.gate = newGate(home.Dir(), c.Timezone)
+	p.tools = tool.NewSet(p.gate, tools(home, owner)...)
 	return p
 }
 
@@ -54,7 +55,7 @@ func newProfiles(c *config.Config, home config.Home, chain *llm.Chain) *profiles
 // mode is the conversation's own while it lasts, else the configured one, and
 // only ever the owner's. Whoever is neither owner nor admin cannot be asked.
 func (p *profiles) plan(c mercury.Conversation, in mercury.Input) (engine.NewRun, error) {
-	mode := "ask"
+	mode := permission.ModeAsk
 	if in.Actor.Role == mercury.Owner {
 		mode = p.mode
 		if c.Mode != "" && (c.ModeUntil.IsZero() || in.AcceptedAt.Before(c.ModeUntil)) {
@@ -81,17 +82,15 @@ func (p *profiles) Profile(_ context.Context, _ mercury.Run, c mercury.Conversat
 	}, nil
 }
 
-// outputs is the folder of a conversation's large tool outputs. It lies in
-// the workspace, where the model may read it: nothing in Mercury's home can be
-// reached by a tool.
+// outputs is the folder of a conversation's large tool outputs.
 func (p *profiles) outputs(conversation string) string {
 	sum := sha256.Sum256([]byte(conversation))
-	return filepath.Join(p.workspace, ".mercury", "outputs", hex.EncodeToString(sum[:8]))
+	return filepath.Join(p.home.Files(), "outputs", hex.EncodeToString(sum[:8]))
 }
 
 // tools are what the main agent may do.
-func tools(home config.Home) []tool.Tool {
-	return append(file.Tools(file.Options{Hidden: []string{home.Dir()}}), shell.Run(shell.Options{}), ask.User())
+func tools(home config.Home, owner string) []tool.Tool {
+	return append(file.Tools(file.Options{Hidden: []string{home.Dir()}}), shell.Run(shell.Options{Owner: owner}), ask.User())
 }
 
 // roles says who a sender is: the terminal and the API are the owner's, on

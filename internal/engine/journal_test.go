@@ -289,7 +289,7 @@ func TestAStepCommitsAllThatBelongsToIt(t *testing.T) {
 
 func TestTheTextOfACutStreamIsThereAfterAKill(t *testing.T) {
 	h := sqliteHome(t)
-	o := Options{Spool: filepath.Join(t.TempDir())}
+	o := Options{Spool: filepath.Join(t.TempDir(), "spool")}
 	streaming := make(chan bool, 1)
 	var lives atomic.Int32
 	left := make(chan string, 1)
@@ -354,5 +354,30 @@ func TestStepsOfOneRoundMayRunTogether(t *testing.T) {
 		if run.State != mercury.RunDone || run.Usage.Input != 8 {
 			t.Errorf("run is %s, usage %+v", run.State, run.Usage)
 		}
+	})
+}
+
+func TestAnAnswerNamesTheEntryItShows(t *testing.T) {
+	eachStore(t, func(t *testing.T, h *home) {
+		r, run := onRun(t, h, Options{}, func(ctx context.Context, w *Work) error {
+			if w.Run().Attempts == 0 {
+				c := StepCall{Round: 1, CallID: "m", Kind: "model"}
+				if _, err := w.Do(ctx, c, func(context.Context) (StepResult, error) {
+					return StepResult{Entries: []mercury.Entry{{Kind: mercury.AssistantEntry, Text: "hello", RunID: w.Run().ID}, {Kind: mercury.NoteEntry}}}, nil
+				}); err != nil {
+					return err
+				}
+				// The next claim knows the entry only from the conversation.
+				return &mercury.Error{Kind: mercury.Transient, After: 1, Err: errors.New("once more")}
+			}
+			return w.Settle(ctx, Outcome{Answer: []mercury.Delivery{{Address: place, Text: "hello"}}}, nil)
+		})
+		r.view(func(tx store.Tx) error {
+			ds, err := tx.RecentAnswers(place, 1)
+			if len(ds) != 1 || ds[0].EntrySeq != 2 || ds[0].RunID != run.ID {
+				t.Errorf("answers = %+v", ds)
+			}
+			return err
+		})
 	})
 }

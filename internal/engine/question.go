@@ -20,10 +20,17 @@ const (
 // GrantID is the id of the grant that the answer to a question gives.
 func GrantID(questionID string) string { return "gr_" + strings.TrimPrefix(questionID, "qu_") }
 
-// ask writes a question of r, with its defaults.
+// ask writes a question of r, with its defaults. One of r's own that is still
+// open is waited for again, as it stands.
 func (t *Tx) ask(r mercury.Run, q mercury.Question) (mercury.Question, error) {
 	if q.ID == "" {
 		q.ID = mercury.NewID("qu")
+	}
+	old, err := t.Question(q.ID)
+	if known, err := found(err); err != nil {
+		return q, err
+	} else if known && old.RunID == r.ID && old.State == mercury.QuestionOpen {
+		return old, nil
 	}
 	q.RunID, q.ConversationID, q.State = r.ID, r.ConversationID, mercury.QuestionOpen
 	if q.AskedBy == (mercury.Actor{}) {

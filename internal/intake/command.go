@@ -63,7 +63,10 @@ func parseCommand(text string) (name, args string, ok bool) {
 			return "", "", false
 		}
 	}
-	return strings.ToLower(name), args, name != ""
+	if name == "" {
+		return "", "", false
+	}
+	return strings.ToLower(name), args, true
 }
 
 type registry struct {

@@ -87,3 +87,36 @@ func ClassOf(err error) Class {
 	}
 	return ""
 }
+
+// As lets mercury.KindOf and mercury.HelpOf read e as an error of the house.
+func (e *Error) As(target any) bool {
+	t, ok := target.(**mercury.Error)
+	if !ok {
+		return false
+	}
+	// Err is e's text rather than e, so that a walk down the chain ends.
+	*t = &mercury.Error{Kind: e.Kind(), After: e.RetryAfter, Help: e.Help(), Err: errors.New(e.Error())}
+	return true
+}
+
+// Help says in one sentence what a person can do, "" when it passes by itself
+// or nothing can be done.
+func (e *Error) Help() string {
+	who := e.Provider
+	if who == "" {
+		who = "the provider"
+	}
+	switch e.Class {
+	case Auth:
+		return "Check the key of " + who + " and what its account may use."
+	case Quota:
+		return "Add credit at " + who + ", or choose another model."
+	case UnknownModel:
+		return "Choose a model that " + who + " offers; it names " + e.Model + " as unknown."
+	case ContextLength:
+		return "Start a new conversation, or choose a model with a larger window."
+	case ContentFiltered:
+		return "Say it differently, or choose another model."
+	}
+	return ""
+}

@@ -99,7 +99,7 @@ type Call struct {
 type Command struct {
 	Path string   // absolute path of the binary
 	Args []string // argv, the name included
-	Env  []string // whole environment; nil: the tool's own minimal one
+	Env  []string // whole environment, but for a mark the tool adds; nil: the tool's own minimal one
 	Dir  string   // working directory; empty: the call's workspace
 	Why  string   // how it runs, for the log: "argv", "sandbox"
 }

@@ -28,8 +28,8 @@ import (
 
 // Options say how the tour is given.
 type Options struct {
-	Binary string // the program whose "serve" is the runtime
-	In     io.Reader
+	Binary string        // the program whose "serve" is the runtime
+	Lines  <-chan string // what the person types; unused when Alone
 	Out    io.Writer
 	// Alone plays the scene without a person.
 	Alone bool
@@ -79,7 +79,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	line := &tui.Line{Client: c, Reconnect: t.attachOnce, Conversation: "local/demo", In: o.In, Out: o.Out, Color: o.Color, Quit: []string{"q", "quit", "/quit", "/exit"}}
+	line := &tui.Line{Client: c, Reconnect: t.attachOnce, Conversation: "local/demo", Lines: o.Lines, Out: o.Out, Color: o.Color, Quit: []string{"q", "quit", "/quit", "/exit"}}
 	line.Typed = func(s string) bool {
 		if strings.TrimSpace(strings.ToLower(s)) != kill {
 			return true
@@ -88,17 +88,16 @@ func Run(ctx context.Context, o Options) (err error) {
 		return false
 	}
 	if o.Alone {
-		in, script := io.Pipe()
-		line.In, line.Prompt = in, " "
+		script := make(chan string)
+		line.Lines, line.Prompt = script, " "
 		p := &player{out: o.Out, typed: script, kill: func() { t.killAndStart(ctx) }, events: make(chan client.Event, 4096)}
 		line.Heard = p.heard
 		stuck := make(chan error, 1)
 		go func() { stuck <- p.play(ctx) }()
-		defer in.Close()
 		if err := line.Run(ctx); err != nil {
 			return err
 		}
-		in.Close()
+		cancel()
 		return <-stuck
 	}
 	return line.Run(ctx)
@@ -122,8 +121,8 @@ providers:
   demo: { api: openai, base_url: "http://%s/v1" }
 web: { listen: "127.0.0.1:0" }
 workspace: %q
-permissions: { mode: ask }
-`, demo.Model, model, t.work)
+permissions: { mode: ask, scopes: [{ path: %q, read: true }] }
+`, demo.Model, model, t.work, t.work)
 	for path, text := range map[string]string{
 		filepath.Join(t.home, "mercury.yaml"): config,
 		filepath.Join(t.work, demo.NotesFile): demo.Notes,
@@ -142,7 +141,7 @@ permissions: { mode: ask }
 func (t *tour) greet() {
 	fmt.Fprintf(t.o.Out, "Mercury, a demonstration. The model is a stand-in with fixed rules; everything\nelse is real, in a folder of its own that is removed when you leave. Type:\n\n")
 	for i, l := range demo.Tour() {
-		fmt.Fprintf(t.o.Out, "  %d. %-42s %s\n", i+1, l.Type, l.Shows)
+		fmt.Fprintf(t.o.Out, "  %d. %-38s %s\n", i+1, l.Type, l.Shows)
 	}
 	fmt.Fprintf(t.o.Out, "\nWhile it counts, type %q: the runtime is ended by kill -9 and started again.\n\"q\" leaves.\n\n", kill)
 }
@@ -245,7 +244,7 @@ func (t *tour) stop() {
 // yes to what is asked, and kills the runtime while it counts.
 type player struct {
 	out    io.Writer
-	typed  *io.PipeWriter
+	typed  chan<- string
 	kill   func()
 	events chan client.Event
 }
@@ -263,12 +262,10 @@ func (p *player) heard(ev client.Event) {
 // play types the whole scene and closes the input. An error says where it got
 // stuck.
 func (p *player) play(ctx context.Context) error {
-	defer p.typed.Close()
+	defer close(p.typed)
 	lines := demo.Tour()
 	for i, l := range lines {
-		if err := p.say(l.Type); err != nil {
-			return err
-		}
+		p.say(ctx, l.Type)
 		if err := p.follow(ctx, i == len(lines)-1); err != nil {
 			return fmt.Errorf("the scene got stuck at %q: %w", l.Type, err)
 		}
@@ -276,10 +273,12 @@ func (p *player) play(ctx context.Context) error {
 	return nil
 }
 
-func (p *player) say(line string) error {
+func (p *player) say(ctx context.Context, line string) {
 	fmt.Fprintf(p.out, "> %s\n", line)
-	_, err := fmt.Fprintln(p.typed, line)
-	return err
+	select {
+	case p.typed <- line:
+	case <-ctx.Done():
+	}
 }
 
 // follow waits for the end of the run that the last line began, says yes to
@@ -307,9 +306,7 @@ func (p *player) follow(ctx context.Context, counting bool) error {
 				var q api.Question
 				if json.Unmarshal(ev.Data, &q) == nil && q.State == string(mercury.QuestionOpen) {
 					time.Sleep(250 * time.Millisecond) // what is typed at once is no answer
-					if err := p.say("y"); err != nil {
-						return err
-					}
+					p.say(ctx, "y")
 				}
 			case "run":
 				var r api.Run

@@ -28,7 +28,7 @@ type Line struct {
 	Reconnect func(context.Context) (*client.Client, error)
 
 	Conversation string
-	In           io.Reader
+	Lines        <-chan string // what is typed, from ReadLines
 	Out          io.Writer
 	Color        bool
 	Prompt       string // shown when a line is awaited; default "> "
@@ -81,26 +81,29 @@ func (l *Line) Run(ctx context.Context) error {
 	return err
 }
 
-func (l *Line) read(ctx context.Context) error {
+// ReadLines returns the lines of in as they come. The channel closes at the
+// end of in. One call serves everyone who reads in after another: a line that
+// was read and not taken waits for the next.
+func ReadLines(in io.Reader) <-chan string {
 	lines := make(chan string)
 	go func() {
 		defer close(lines)
-		in := bufio.NewScanner(l.In)
-		in.Buffer(nil, 1<<20)
-		for in.Scan() {
-			select {
-			case lines <- in.Text():
-			case <-ctx.Done():
-				return
-			}
+		scan := bufio.NewScanner(in)
+		scan.Buffer(nil, 1<<20)
+		for scan.Scan() {
+			lines <- scan.Text()
 		}
 	}()
+	return lines
+}
+
+func (l *Line) read(ctx context.Context) error {
 	l.prompt()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case line, ok := <-lines:
+		case line, ok := <-l.Lines:
 			if !ok {
 				return nil
 			}

@@ -211,7 +211,7 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 		req.Messages = append(req.Messages, next)
-		if err := llm.Validate(req, llm.OpenAIWire); err != nil {
+		if err := llm.Validate(req, llm.AnthropicWire); err != nil {
 			t.Fatalf("%q gives parts that break a rule: %v", body, err)
 		}
 	})

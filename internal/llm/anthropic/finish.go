@@ -26,6 +26,7 @@ func (d *decoder) finish(req llm.Request, failed error) (llm.Response, error) {
 		res.Finish = llm.Stop
 	}
 	if calls || said {
+		res.Parts = closed(res.Parts)
 		return res, nil
 	}
 	switch res.Finish {
@@ -80,6 +81,15 @@ func (d *decoder) parts(failed bool) []llm.Part {
 			p.Args, p.BadArgs = wire.Args(text)
 			parts = append(parts, p)
 		}
+	}
+	return parts
+}
+
+// closed drops thinking behind the last word or call: this wire refuses a
+// message that ends in thinking.
+func closed(parts []llm.Part) []llm.Part {
+	for parts[len(parts)-1].Kind == llm.Reasoning {
+		parts = parts[:len(parts)-1]
 	}
 	return parts
 }

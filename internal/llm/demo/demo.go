@@ -27,11 +27,11 @@ type Line struct {
 // Tour is what the first screen proposes, in order. It takes under a minute.
 func Tour() []Line {
 	return []Line{
-		{"what is in this folder?", "it looks with a tool and tells you"},
-		{"fix the typo in notes.txt", "it reads, proposes an edit and waits for your yes"},
-		{"run date", "it runs a command, if you allow it"},
+		{"what is in this folder?", "it looks and tells you"},
+		{"fix the typo in notes.txt", "it proposes an edit and asks you"},
+		{"run date", "it runs a command; a harmless one at once"},
 		{"remember that the bread is in the oven", "it keeps a note in notes.md"},
-		{"count slowly to 12", "a long answer: kill it in the middle, it goes on where it was"},
+		{"count slowly to 12", "a long answer; meanwhile type: kill"},
 	}
 }
 

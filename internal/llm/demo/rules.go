@@ -173,7 +173,7 @@ func run(s scene, m []string) answer {
 	d, ok := s.last("run_command")
 	switch {
 	case !ok:
-		return answer{text: "I would run it; that is for you to allow.", tool: "run_command", args: obj{"command": command, "timeout_seconds": 60}}
+		return answer{text: "I run it; Mercury asks you first unless it is harmless.", tool: "run_command", args: obj{"command": command, "timeout_seconds": 60}}
 	case d.refused():
 		return sorry("run "+command, d)
 	case d.result == "":

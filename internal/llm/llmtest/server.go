@@ -39,6 +39,7 @@ type Server struct {
 	thoughts map[string]string // reasoning given out, by the calls it came with
 	given    map[string]bool   // all reasoning given out
 	last     []byte            // body of the request before, for the cache count
+	watch    func(*http.Request)
 }
 
 // NewServer returns a Server of script. Each request is written to log as a
@@ -79,7 +80,19 @@ func (s *Server) Use(script Script) error {
 	return nil
 }
 
+// Watch calls see with each request before it is answered.
+func (s *Server) Watch(see func(*http.Request)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watch = see
+}
+
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	if s.watch != nil {
+		s.watch(r)
+	}
+	s.mu.Unlock()
 	if r.Method == http.MethodGet {
 		w.Header().Set("Content-Type", "application/json")
 		io.WriteString(w, `{"object":"list","data":[{"id":"scripted-1","object":"model"}]}`)
@@ -165,8 +178,9 @@ func (s *Server) take(t *talk, refused string) {
 	}
 	s.requests = append(s.requests, rec)
 	if s.log != nil {
-		line, _ := json.Marshal(rec)
-		s.log.Write(append(line, '\n'))
+		lines := json.NewEncoder(s.log)
+		lines.SetEscapeHTML(false) // the bytes as they came
+		_ = lines.Encode(rec)      // a log that cannot be written shows in the test that reads it
 	}
 }
 

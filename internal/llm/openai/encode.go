@@ -254,7 +254,7 @@ func (e *encoder) assistant(parts []llm.Part) {
 	} else {
 		e.str(text)
 	}
-	e.reasoning(parts)
+	e.reasoning(parts, calls && e.quirks.NeedsReplay)
 	if calls {
 		e.calls(parts)
 	}
@@ -262,8 +262,9 @@ func (e *encoder) assistant(parts []llm.Part) {
 }
 
 // reasoning sends back what the same model thought, in the very bytes it
-// came in, to providers that want it.
-func (e *encoder) reasoning(parts []llm.Part) {
+// came in, to providers that want it. Where needed is set, calls that another
+// model made get an empty field.
+func (e *encoder) reasoning(parts []llm.Part, needed bool) {
 	text, raw := "", ""
 	for _, p := range parts {
 		if p.Kind == llm.Reasoning && p.Origin == e.origin {
@@ -282,7 +283,7 @@ func (e *encoder) reasoning(parts []llm.Part) {
 			e.raw(`,"reasoning":`).str(text)
 		}
 	default:
-		if text != "" {
+		if text != "" || needed {
 			e.raw(`,"`).raw(string(e.quirks.Replay)).raw(`":`).str(text)
 		}
 	}

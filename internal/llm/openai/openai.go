@@ -124,7 +124,7 @@ var optional = []string{"stream_options", "max_completion_tokens", "max_tokens",
 // leaving it out is worth another request.
 func (c *Client) learn(err error) bool {
 	e, ok := err.(*llm.Error)
-	if !ok || e.Class != llm.BadRequest || e.Status != 400 && e.Status != 422 {
+	if !ok || e.Class != llm.BadRequest || e.Status != 400 && e.Status != 422 || !unsupported(e.Raw) {
 		return false
 	}
 	for _, field := range optional {
@@ -138,6 +138,18 @@ func (c *Client) learn(err error) bool {
 		}
 		c.refused[field] = true
 		return true
+	}
+	return false
+}
+
+// unsupported reports whether a refusal is about a field's being there rather
+// than about its value, which no other request would mend.
+func unsupported(text string) bool {
+	text = strings.ToLower(text)
+	for _, word := range []string{"unsupported", "not support", "unrecognized", "unknown", "unexpected", "extra", "not permitted", "not allowed", "no longer"} {
+		if strings.Contains(text, word) {
+			return true
+		}
 	}
 	return false
 }

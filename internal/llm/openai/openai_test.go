@@ -71,6 +71,31 @@ func TestARefusedOptionIsLeftOutFromThenOn(t *testing.T) {
 	})
 }
 
+func TestAValueThatIsRefusedIsNotTakenForAFieldThatIs(t *testing.T) {
+	server := &recorded{status: 400, body: `{"error":{"message":"max_tokens is too large: 99999. This model supports at most 16384 completion tokens","type":"invalid_request_error","param":"max_tokens","code":"invalid_value"}}`}
+	c := New(Options{BaseURL: "http://127.0.0.1:9/v1", Transport: server})
+	for n := 1; n <= 2; n++ {
+		_, err := c.Stream(t.Context(), question("m"), nil)
+		if llm.ClassOf(err) != llm.BadRequest || len(server.bodies) != n || !strings.Contains(server.bodies[n-1], `"max_tokens":500`) {
+			t.Fatalf("%v, %d requests, %s", err, len(server.bodies), server.bodies[n-1])
+		}
+	}
+}
+
+func TestDeepSeekGetsAnEmptyFieldForCallsOfAnotherModel(t *testing.T) {
+	for provider, want := range map[string]bool{"deepseek": true, "xai": false, "openai": false} {
+		c := New(Options{Provider: provider})
+		req := question("m")
+		req.Messages = append(req.Messages,
+			llm.Message{Role: llm.Assistant, Parts: []llm.Part{{Kind: llm.Reasoning, Text: "foreign", Origin: "x/y"}, {Kind: llm.ToolCall, ID: "a", Name: "list_dir"}}},
+			llm.Message{Role: llm.ToolRole, Parts: []llm.Part{{Kind: llm.ToolResult, ID: "a", Text: "r"}}})
+		body := string(c.encode(req))
+		if strings.Contains(body, `"reasoning_content":""`) != want || strings.Contains(body, "foreign") {
+			t.Errorf("%s: %s", provider, body)
+		}
+	}
+}
+
 func TestErrorsInsideAnAnswerAreClassed(t *testing.T) {
 	for _, tt := range []struct {
 		provider, body string

@@ -25,6 +25,7 @@ type Quirks struct {
 	CacheControl    string // models with this prefix take cache_control marks
 	Effort          Effort
 	Replay          Replay
+	NeedsReplay     bool   // refuses calls without the field of Replay; an empty one will do
 	ShortIDs        bool   // call ids are nine letters or digits
 	Bridge          bool   // wants an assistant message between a tool's and a user's
 	RequiredWord    string // for tool_choice "required"
@@ -69,9 +70,8 @@ func Providers() []Quirks {
 			MaxField: "max_completion_tokens", Effort: EffortField,
 		},
 		{
-			// Refuses a turn whose calls come back without their reasoning.
 			Name: "deepseek", Hosts: []string{"api.deepseek.com"}, BaseURL: "https://api.deepseek.com/v1",
-			Effort: EffortThinking, Replay: ReplayContent,
+			Effort: EffortThinking, Replay: ReplayContent, NeedsReplay: true,
 		},
 		{
 			Name: "groq", Hosts: []string{"api.groq.com"}, BaseURL: "https://api.groq.com/openai/v1",

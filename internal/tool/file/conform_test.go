@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/tool"
 	"github.com/mercury-agent/mercury/internal/tool/tooltest"
 )
@@ -64,7 +65,7 @@ func doCall(t *testing.T, w tooltest.World, c tool.Call) tool.Output {
 	c.Granted = granted
 	out, err := tl.Run(t.Context(), c)
 	if err != nil {
-		return tool.Error(err.Error())
+		return tool.Error(err.Error() + ". " + mercury.HelpOf(err))
 	}
 	return out
 }

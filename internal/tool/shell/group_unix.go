@@ -50,7 +50,7 @@ func (g *group) ask() { _ = syscall.Kill(-g.id, syscall.SIGTERM) }
 // kill ends the group, and what left it. It reports whether anybody was there.
 func (g *group) kill() bool {
 	left := syscall.Kill(-g.id, syscall.SIGKILL) == nil
-	return killStrays(g.mark) || left
+	return killMarked(g.mark) > 0 || left
 }
 
 func (g *group) release() {}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"time"
 
 	"github.com/mercury-agent/mercury/internal/tool"
@@ -109,8 +110,9 @@ func (o Options) await(ctx context.Context, g *group, exit <-chan error, limit t
 }
 
 // command is what runs: exactly what the gate resolved, else the shell. The
-// mark is empty for a resolved command, whose environment is its own.
+// mark in its environment is all that is added.
 func (o Options) command(c tool.Call, command string) (cmd *exec.Cmd, mark string) {
+	mark = markName + "=" + o.Owner + "-" + rand.Text()
 	dir := c.Mandate.Workspace
 	env := []string{"PATH=" + o.Path, "HOME=" + o.Home, "LANG=C.UTF-8", "TERM=dumb"}
 	env = append(env, systemEnv()...)
@@ -119,11 +121,10 @@ func (o Options) command(c tool.Call, command string) (cmd *exec.Cmd, mark strin
 			dir = x.Dir
 		}
 		if x.Env != nil {
-			env = x.Env
+			env = slices.Clone(x.Env)
 		}
-		return &exec.Cmd{Path: x.Path, Args: x.Args, Env: env, Dir: dir}, ""
+		return &exec.Cmd{Path: x.Path, Args: x.Args, Env: append(env, mark), Dir: dir}, mark
 	}
-	mark = markName + "=" + rand.Text()
 	cmd = &exec.Cmd{Path: o.Shell, Args: shellArgs(o.Shell, command), Env: append(env, mark), Dir: dir}
 	shellAttributes(cmd, o.Shell, command)
 	return cmd, mark

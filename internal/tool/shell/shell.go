@@ -34,6 +34,10 @@ type Options struct {
 	Limit time.Duration // time limit of a call that names none; default 2 min
 	Max   time.Duration // longest time limit a call may name; default 20 min
 	Grace time.Duration // between asking a command to end and ending it; default 5 s
+
+	// Owner names this Mercury among others on the machine, in letters and
+	// digits. What it left running when it was killed is found by it.
+	Owner string
 }
 
 type input struct {
@@ -94,6 +98,16 @@ func (o Options) withDefaults() Options {
 		o.Grace = 5 * time.Second
 	}
 	return o
+}
+
+// EndLeftovers ends what commands of owner are still running, and returns how
+// many processes that were. It is for the start, when a Mercury that was killed
+// may have left some; systems other than Linux cannot tell whose they are.
+func EndLeftovers(owner string) int {
+	if owner == "" {
+		return 0
+	}
+	return killMarked(markName + "=" + owner + "-")
 }
 
 func check(c tool.Call, in input) error {

@@ -12,24 +12,22 @@ import (
 // it is being ended.
 const strayRounds = 5
 
-// killStrays ends the processes that bear mark in their environment: those
-// that left the command's group for a session of their own. It reports whether
-// there were any.
-func killStrays(mark string) (found bool) {
-	if mark == "" {
-		return false
-	}
+// killMarked ends the processes whose environment has a variable that begins
+// with mark: those that left their command's group for a session of their own.
+// It returns how many there were.
+func killMarked(mark string) int {
+	found := map[int]bool{}
 	for range strayRounds {
 		pids := marked(mark)
 		for _, pid := range pids {
+			found[pid] = true
 			_ = syscall.Kill(pid, syscall.SIGKILL) // gone already is as good
 		}
 		if len(pids) == 0 {
 			break
 		}
-		found = true
 	}
-	return found
+	return len(found)
 }
 
 func marked(mark string) []int {
@@ -47,11 +45,8 @@ func marked(mark string) []int {
 		if err != nil {
 			continue
 		}
-		for _, v := range bytes.Split(env, []byte{0}) {
-			if string(v) == mark {
-				pids = append(pids, pid)
-				break
-			}
+		if bytes.HasPrefix(env, []byte(mark)) || bytes.Contains(env, []byte("\x00"+mark)) {
+			pids = append(pids, pid)
 		}
 	}
 	return pids

@@ -1,6 +1,6 @@
-//go:build unix && !linux
+//go:build !linux
 
 package shell
 
-// killStrays has no way here to tell whose a process was that left its group.
-func killStrays(string) bool { return false }
+// killMarked has no way here to tell whose a process was that left its group.
+func killMarked(string) int { return 0 }

@@ -110,7 +110,7 @@ type sentence struct {
 var texts = sync.OnceValue(func() []sentence {
 	return []sentence{
 		{regexp.MustCompile(`(?i)credit balance is too low|insufficient (?:balance|credits)|exceeded your current quota`), llm.Quota},
-		{regexp.MustCompile("(?i)invalid `?signature`? in `?thinking`?|thinking`? blocks.*cannot be modified|expected `?thinking`?|reasoning_content.*must be passed|thought_signature"), llm.ForeignReasoning},
+		{regexp.MustCompile("(?i)invalid `?signature`? in `?thinking`?|thinking`? blocks.*cannot be modified|expected `?thinking`?|reasoning_content.*must be passed|missing `?reasoning_content|thought_signature"), llm.ForeignReasoning},
 		{regexp.MustCompile(`(?i)api key not valid|(?:incorrect|invalid) api key`), llm.Auth}, // Google and xAI answer 400
 	}
 })

@@ -21,11 +21,14 @@ UPDATE question SET run_id = ?, conversation_id = ?, call_id = ?, kind = ?, titl
     answered_by = ?, answered_via = ?, created_at = ?, expires_at = ?, answered_at = ?
 WHERE id = ?
 
+-- The conditions on expires_at hold for all and lead the planner to the open
+-- questions' own index.
+
 -- name: question.open
-SELECT @question FROM question WHERE state = 'open' ORDER BY n
+SELECT @question FROM question WHERE state = 'open' AND expires_at >= 0 ORDER BY created_at, n
 
 -- name: question.open.conversation
-SELECT @question FROM question WHERE state = 'open' AND conversation_id = ? ORDER BY n
+SELECT @question FROM question WHERE state = 'open' AND expires_at >= 0 AND conversation_id = ? ORDER BY created_at, n
 
 -- name: question.run
 SELECT @question FROM question WHERE run_id = ? ORDER BY n

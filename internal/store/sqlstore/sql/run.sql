@@ -66,9 +66,18 @@ ORDER BY n DESC LIMIT ?
 -- name: run.children
 SELECT @run FROM run WHERE parent_id <> '' AND parent_id = ? ORDER BY n
 
--- The best candidates of a lane, in the order they are to be tried.
+-- The best candidate of a lane. SQLite has no statistics that would tell it how
+-- few runs are in hand among all that ever were, so it is told which index.
 
--- name: run.ready
+-- name: run.ready sqlite
+SELECT id, key FROM run
+WHERE state = 'queued' AND lane = ? AND not_before <= ? AND (node = '' OR node = ?) AND trusted >= ?
+    AND NOT (key <> '' AND key IN (
+        SELECT b.key FROM run AS b INDEXED BY run_busy
+        WHERE b.state IN ('running', 'waiting') AND b.key <> ''
+        UNION ALL SELECT h.key FROM hold AS h WHERE h.ends_at = 0 OR h.ends_at > ?))
+
+-- name: run.ready postgres
 SELECT id, key FROM run
 WHERE state = 'queued' AND lane = ? AND not_before <= ? AND (node = '' OR node = ?) AND trusted >= ?
     AND NOT (key <> '' AND key IN (
@@ -112,7 +121,10 @@ SELECT lane, state, count(*) FROM run
 WHERE state IN ('queued', 'running', 'waiting', 'dead') AND state <> 'dead'
 GROUP BY lane, state
 
--- name: run.queuedkey
+-- name: run.queuedkey sqlite
+SELECT count(*) FROM run INDEXED BY run_ready WHERE state = 'queued' AND key <> '' AND key = ?
+
+-- name: run.queuedkey postgres
 SELECT count(*) FROM run WHERE state = 'queued' AND key <> '' AND key = ?
 
 -- name: run.orphans
