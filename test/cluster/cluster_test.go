@@ -49,8 +49,12 @@ func underWay(ctx context.Context, w *house.World) error {
 func finish(t *testing.T, w *house.World, living ...*house.House) {
 	t.Helper()
 	for _, h := range living {
+		begun := time.Now()
 		if _, err := h.Stop(); err != nil {
 			t.Error(err)
+		}
+		if took := time.Since(begun); took > 5*time.Second {
+			t.Errorf("an idle process took %v to stop:\n%s", took, w.Describe(h))
 		}
 	}
 	for _, fault := range w.Check(context.Background()) {
@@ -131,6 +135,7 @@ func TestAProcessFrozenBeyondItsLeaseWritesNothingStaleWhenItThaws(t *testing.T)
 				t.Logf("finished %v after the freeze", took.Round(100*time.Millisecond))
 			}
 			freeze(t, first, false)
+			thawed := time.Now()
 			// It finds out that it was declared dead, and works again.
 			if err := w.Return(ctx, first); err != nil {
 				t.Fatal(err)
@@ -141,6 +146,7 @@ func TestAProcessFrozenBeyondItsLeaseWritesNothingStaleWhenItThaws(t *testing.T)
 			if err := w.Quiescent(ctx); err != nil {
 				t.Fatal(err)
 			}
+			t.Logf("at rest %v after the thaw", time.Since(thawed).Round(100*time.Millisecond))
 			finish(t, w, append(others, first)...)
 		})
 	}
