@@ -154,7 +154,7 @@ func measureIdle(ctx context.Context, b *bench) ([]Row, error) {
 			return nil, err
 		}
 		l.close()
-		if err := pause(ctx, 2*time.Second); err != nil {
+		if err := pause(ctx, settled); err != nil {
 			return nil, err
 		}
 		before, err := usageOf(r.pid)
@@ -184,6 +184,10 @@ func measureIdle(ctx context.Context, b *bench) ([]Row, error) {
 		row("written to disk per idle day", "MB", written, 5).note("extrapolated from %s", span),
 	}, nil
 }
+
+// settled is after how long a runtime that was busy counts as idle: it gives
+// memory back a few seconds after its last turn.
+const settled = 6 * time.Second
 
 func pause(ctx context.Context, d time.Duration) error {
 	select {
@@ -293,7 +297,7 @@ func measureGrowth(ctx context.Context, b *bench) ([]Row, error) {
 				return err
 			}
 		}
-		return pause(ctx, 2*time.Second)
+		return pause(ctx, settled)
 	}
 	if err := talk(5); err != nil {
 		return nil, err
