@@ -37,7 +37,7 @@ const (
 // and what leaves the cache the system still has.
 var writerPragmas = []string{
 	"journal_mode(WAL)", "synchronous(" + synchronous + ")",
-	fmt.Sprintf("wal_autocheckpoint(%d)", logPages), "journal_size_limit(8388608)", "cache_size(-600)",
+	fmt.Sprintf("wal_autocheckpoint(%d)", logPages), "journal_size_limit(8388608)", "cache_size(-400)",
 }
 
 // prepare makes or checks the file, connects, and migrates.
