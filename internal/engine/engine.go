@@ -74,8 +74,8 @@ type Engine struct {
 	out  *signal // work for the outbox
 	left *signal // something in hand is done
 
-	woke  chan struct{} // closed when this process takes work
 	wakes atomic.Int64  // how often the scheduler or the outbox woke
+	woke  chan struct{} // closed when this process takes work
 
 	mu       sync.Mutex
 	id       string // of this process in the store; a new one after it was declared dead

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/mercury-agent/mercury/internal/crash"
 )
 
 // spool keeps the text of a streaming answer in a file, so that a killed
@@ -66,6 +68,7 @@ func (s *spool) add(text string) {
 			return
 		}
 		s.file = f
+		crash.Reach("spool.made")
 		text = strconv.Itoa(s.round) + "\n" + text
 	}
 	s.file.WriteString(text)
@@ -97,6 +100,7 @@ func (s *spool) discard() {
 	defer s.mu.Unlock()
 	if s.file != nil {
 		s.closeFile()
+		crash.Reach("spool.discard")
 		os.Remove(s.path)
 	}
 }

@@ -13,10 +13,9 @@ type shape struct {
 	name string
 	hint string // lower-case text that must occur; keeps the search cheap
 	re   func() *regexp.Regexp
-	// value, when set, must match right after re; then the secret is its first
-	// group. The search goes on after re, so that a value such as a URL may
-	// hold further settings.
-	value func() *regexp.Regexp
+	// scan stands in for re where an expression would be slow: it returns
+	// matches as FindAllStringSubmatchIndex does.
+	scan func(text string) [][]int
 	// loose shapes also meet harmless text, so they hide a notice but do not
 	// change what a tool printed.
 	loose bool
@@ -62,7 +61,7 @@ var shapes = []shape{
 	vendor("hvb.", `[A-Za-z0-9_-]{20,}`), vendor("sntrys_", `[A-Za-z0-9+/=_-]{20,}`), vendor("sntryu_", `[A-Za-z0-9]{20,}`),
 	vendor("PMAK-", `[A-Za-z0-9-]{20,}`), vendor("NRAK-", `[A-Z0-9]{20,}`), vendor("tskey-", `[A-Za-z0-9-]{16,}`),
 	vendor("dapi", `[0-9a-f]{32}`), vendor("sbp_", `[0-9a-f]{30,}`), vendor("nfp_", `[A-Za-z0-9]{20,}`), vendor("CFPAT-", `[A-Za-z0-9_-]{20,}`),
-	vendor("lsv2_", `[A-Za-z0-9_]{20,}`), vendor("pul-", `[0-9a-f]{40}`), vendor("fm2_", `[A-Za-z0-9+/=]{40,}`), vendor("phx_", `[A-Za-z0-9]{20,}`),
+	vendor("lsv2_", `[A-Za-z0-9_]{20,}`), vendor("pul-", `[0-9a-f]{40}`), vendor("fm2_", `[A-Za-z0-9+/=]{40,}`), vendor("phx_", `[A-Za-z0-9]{20,}`), vendor("sl.", `[A-Za-z0-9_-]{40,}`),
 	vendor("ATATT3x", `[A-Za-z0-9_=-]{30,}`), vendor("ATCTT3x", `[A-Za-z0-9_=-]{30,}`), vendor("ops_", `eyJ[A-Za-z0-9_-]{30,}`),
 	{name: "Airtable token", hint: "pat", re: lazily(`\bpat[A-Za-z0-9]{14}\.[0-9a-f]{40,}`)},
 	{name: "Azure key", hint: "key=", re: lazily(`(?i)(?:Account|SharedAccess)Key=([A-Za-z0-9+/=]{20,})`)},
@@ -76,8 +75,8 @@ var shapes = []shape{
 	{name: "signed URL", hint: "sig", re: lazily(`(?i)[?&](?:sig|signature|x-amz-signature|x-goog-signature|hmac)=([^&\s"']{12,})`)},
 	{name: "URL key", hint: "key=", re: lazily(`(?i)[?&]key=([^&\s"'$<{]{16,})`), check: looksMade},
 
-	{name: "setting", re: settingName, value: settingValue, check: madeSetting},
-	{name: "setting", loose: true, re: settingName, value: settingValue, check: anySetting},
+	{name: "setting", scan: settings, check: madeSetting},
+	{name: "setting", loose: true, scan: settings, check: anySetting},
 	{name: "password option", hint: "--", loose: true, re: lazily(`(?i)(?:^|\s)--?(?:[a-z]+-)*(?:password|passwd|passphrase|pass|token|secret|api-?key|access-key|secret-key|private-key)(?:=|\s+)["']?([^\s"'$<-][^\s"']{2,})`)},
 	{name: "user and password", hint: "-u", loose: true, re: lazily(`(?:^|\s)(?:-u|--user|--proxy-user|-U)(?:\s+|=)?["']?[^\s:"'/=]+:([^\s"'$][^\s"']*)`), check: func(m []string) bool {
 		return strings.Trim(m[1], "0123456789") != "" && !strings.HasPrefix(m[1], "/")
@@ -87,19 +86,11 @@ var shapes = []shape{
 	{name: "password argument", hint: "", loose: true, re: lazily(`\b(?:redis-cli\b[^|;&]*?\s-a|(?:zip|unzip)\b[^|;&]*?\s-P|ldap(?:search|modify|add|delete|passwd)\b[^|;&]*?\s-w)\s*["']?([^\s"'$-][^\s"']*)`)},
 	{name: "password argument", hint: "pass:", loose: true, re: lazily(`\bpass:([^\s"'$]+)`)},
 	{name: "password argument", hint: "%", loose: true, re: lazily(`(?:^|\s)-U\s*["']?[^\s%"']+%([^\s"'$]+)`)},
+	{name: "cookie argument", hint: "curl", loose: true, re: lazily(`\bcurl\b[^|;&]*?\s(?:-b|--cookie)[\s=]*["']?[^\s=;"']+=([^\s"';$]{6,})`)},
+	{name: "netrc line", hint: "password", loose: true, re: lazily(`\blogin\s+\S+\s+password\s+([^\s$]+)`)},
+	{name: "password argument", hint: "openssl", loose: true, re: lazily(`\bopenssl\b[^|;&]*?\s-k\s+([^\s"'$-][^\s"']*)`)},
+	{name: "password argument", hint: "vault login", loose: true, re: lazily(`\bvault login\s+([A-Za-z0-9._-]{12,})`)},
 	{name: "password pipe", hint: "chpasswd", loose: true, re: lazily(`[^\s:"']+:([^\s"'$]+)["']?\s*\|\s*(?:sudo\s+)?chpasswd`)},
-}
-
-var (
-	settingName  = lazily(`([A-Za-z0-9_.\-]{3,64})["']?\s*(?::=|[=:])\s*["']?`)
-	settingValue = lazily(`^([^\s"'&;,<>(){}\[\]$*%` + "`" + `][^\s"'&;,<>(){}\[\]` + "`" + `]*)`)
-)
-
-// lazily compiles an expression when a text first shows its hint. All of them
-// together cost more than the start of the program and a megabyte for good,
-// while most homes never meet most of them.
-func lazily(expression string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }
 
 // vendor is a key that begins with a fixed prefix, which does not stand inside
@@ -127,21 +118,28 @@ func looksMade(m []string) bool {
 // value is no word, number or piece of code.
 func madeSetting(m []string) bool {
 	name, v := m[1], m[2]
-	if !namesSecret(name) || len(v) < 8 || placeholder(v) {
+	if !namesSecret(name) && !isKeyVariable(name, v) || len(v) < 8 || placeholder(v) {
 		return false
 	}
 	digit := strings.IndexFunc(v, unicode.IsDigit) >= 0
 	letter := strings.IndexFunc(v, unicode.IsLetter) >= 0
-	return digit && letter && !dotted.MatchString(v)
+	return digit && letter && !dotted().MatchString(v)
 }
 
 // anySetting accepts any value under such a name.
 func anySetting(m []string) bool {
 	name, v := m[1], m[2]
-	return namesSecret(name) && len(v) >= 3 && !placeholder(v)
+	return (namesSecret(name) || isKeyVariable(name, v)) && len(v) >= 3 && !placeholder(v)
 }
 
-var dotted = regexp.MustCompile(`^[A-Za-z_]\w*(?:(?:\.|->|::|/)[A-Za-z_]\w*)+$`)
+// isKeyVariable recognises an environment variable such as OPENAI_KEY with a
+// value that only a generator makes.
+func isKeyVariable(name, v string) bool {
+	return strings.HasSuffix(name, "_KEY") && strings.ToUpper(name) == name && len(v) >= 16 &&
+		strings.IndexFunc(v, unicode.IsDigit) >= 0 && strings.IndexFunc(v, unicode.IsLetter) >= 0
+}
+
+var dotted = lazily(`^[A-Za-z_]\w*(?:(?:\.|->|::|/)[A-Za-z_]\w*)+$`)
 
 func placeholder(v string) bool {
 	switch strings.ToLower(v) {
@@ -157,9 +155,9 @@ func namesSecret(name string) bool {
 	parts := nameParts(name)
 	for i, p := range parts {
 		switch p {
-		case "pwd", "pass", "passwd", "password", "passphrase", "secret", "token", "apikey", "credential", "credentials", "authkey", "accesskey":
+		case "pwd", "pass", "passwd", "password", "passphrase", "secret", "token", "apikey", "credential", "credentials", "authkey", "accesskey", "sshpass", "dbpass":
 			// token_count and password_file speak about it.
-			if i+1 < len(parts) && about[parts[i+1]] {
+			if i+1 < len(parts) && about[parts[i+1]] || i > 0 && places[parts[i-1]] {
 				return false
 			}
 			return true
@@ -178,6 +176,9 @@ func namesSecret(name string) bool {
 }
 
 var keyKinds = words("api access secret private auth encryption signing master session service account storage")
+
+// places are what a token marks a place in a list with: page_token is none.
+var places = words("page next continuation pagination start resume sync")
 
 var about = words("count counts file files path name names length size type types limit limits url uri endpoint id ids ttl expiry expires field policy store manager provider hash kind usage budget")
 
@@ -204,4 +205,11 @@ func nameParts(name string) []string {
 	}
 	flush()
 	return parts
+}
+
+// lazily compiles an expression when a text first shows its hint. All of them
+// together cost more than the start of the program and a megabyte for good,
+// while most homes never meet most of them.
+func lazily(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }
