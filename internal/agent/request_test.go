@@ -168,7 +168,7 @@ func TestEveryRequestPassesBothWiresAndLosesNoWordOfAPerson(t *testing.T) {
 	picture := func(mercury.File) ([]byte, error) { return []byte("png"), nil }
 	seeds := uint64(6_000)
 	if testing.Short() {
-		seeds = 1_000
+		seeds = 400
 	}
 	for seed := range seeds {
 		entries := random(seed)

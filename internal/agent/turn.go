@@ -197,19 +197,12 @@ func (t *turn) next(ctx context.Context) (ended bool, err error) {
 	return false, t.ask(ctx)
 }
 
-// reset reports whether the conversation was begun anew since this run's
-// first words: what it works on is no longer there.
+// reset reports whether the conversation was begun anew since this run
+// began: what it works on is no longer there.
 func (t *turn) reset() bool {
-	mine := false
-	for _, e := range t.entries {
-		switch {
-		case e.Kind == mercury.ResetEntry && mine:
-			return true
-		case e.RunID == t.run.ID:
-			mine = true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.entries, func(e mercury.Entry) bool {
+		return e.Kind == mercury.ResetEntry && e.At.After(t.run.CreatedAt)
+	})
 }
 
 // pending returns the calls of this run that have no result yet, in order.
@@ -398,146 +391,6 @@ func (t *turn) ends(state mercury.RunState, code, text string) ending {
 }
 
 func (t *turn) taint() []string { return taintOf(t.entries, t.run.Actor) }
-
-// settle stores the answer and its deliveries and ends the run, unless more
-// input has arrived: then the answer is stored and held, and the turn goes on.
-// The words of a failure are the engine's to tell: it always does.
-func (t *turn) settle(ctx context.Context, end ending) (ended bool, err error) {
-	t.phase("sending", "")
-	o := engine.Outcome{State: end.State, Code: end.Code}
-	if end.State == mercury.RunFailed {
-		o.Error = end.Text
-		return true, t.w.Settle(ctx, o, nil)
-	}
-	shown := end.Shown
-	if shown == "" {
-		shown = end.Text
-	}
-	o.Entries = []mercury.Entry{{Kind: mercury.AssistantEntry, RunID: t.run.ID, Round: end.Round,
-		Text: end.Text, Data: encode(end.Data), Taint: end.Taint}}
-	files := t.files()
-	for _, address := range t.addresses() {
-		o.Answer = append(o.Answer, mercury.Delivery{
-			Address: address, ConversationID: t.run.ConversationID, RunID: t.run.ID,
-			RequestID: fmt.Sprintf("answer/%s/%d", t.run.ID, end.Round),
-			Kind:      mercury.AnswerDelivery, Text: shown, Files: files,
-		})
-	}
-	switch err := t.w.Settle(ctx, o, nil); {
-	case errors.Is(err, engine.ErrMore):
-		return false, nil
-	case err != nil:
-		return false, err
-	}
-	return true, nil
-}
-
-// addresses is where this run's answers and questions go. A child's answer is
-// its parent's to read, and threads of bots and helpers are read where they
-// stand.
-func (t *turn) addresses() []string {
-	c := t.conversation
-	switch {
-	case t.profile.Addresses != nil:
-		return t.profile.Addresses(c)
-	case t.run.Mandate.Destination != "":
-		return []string{t.run.Mandate.Destination}
-	case t.run.ParentID != "" && !t.run.Detached, c.Kind == "bot", c.Kind == "helper", c.Kind == "fork" && c.ParentID == "":
-		return nil
-	case c.Kind == "fork":
-		return []string{c.ParentID}
-	}
-	return []string{c.ID}
-}
-
-// stop ends a run that somebody cancelled. What had been streamed by then
-// stays, marked as broken off, and so does what it cost. Without a model call
-// in hand the engine ends the run as well.
-func (t *turn) stop(ctx context.Context) error {
-	if t.reserved == nil {
-		return engine.ErrCanceled
-	}
-	o := engine.Outcome{State: mercury.RunStopped}
-	err := t.w.View(context.WithoutCancel(ctx), func(tx store.Tx) error {
-		r, err := tx.Run(t.run.ID)
-		o.Code = r.Cancel
-		return err
-	})
-	if err != nil {
-		return errors.Join(engine.ErrCanceled, err)
-	}
-	if text := t.streamed.String(); strings.TrimSpace(text) != "" {
-		o.Entries = []mercury.Entry{aborted(t.run.ID, text)}
-	}
-	row := t.arrived()
-	return t.w.Settle(ctx, o, func(tx *engine.Tx) error { return tx.PutLedger(row) })
-}
-
-// files returns what tools made for the person since the last answer.
-func (t *turn) files() []mercury.File {
-	var files []mercury.File
-	for _, e := range t.entries {
-		switch {
-		case e.RunID != t.run.ID:
-		case e.Kind == mercury.AssistantEntry && !hasCalls(e) && !e.Hidden:
-			files = nil
-		case e.Kind == mercury.ToolResultEntry:
-			files = append(files, data[resultData](e).Files...)
-		}
-	}
-	return files
-}
-
-func hasCalls(e mercury.Entry) bool {
-	return slices.ContainsFunc(data[assistantData](e).Parts, func(p llm.Part) bool { return p.Kind == llm.ToolCall })
-}
-
-// park asks people and waits for their answers without holding anything.
-func (t *turn) park(ctx context.Context, questions []mercury.Question, reason string) error {
-	t.phase("waiting", reason)
-	return t.w.Park(ctx, engine.Park{Questions: questions, Reason: reason}, func(tx *engine.Tx) error {
-		for _, q := range questions {
-			for _, address := range t.addresses() {
-				_, _, err := tx.Emit(mercury.Delivery{Address: address, ConversationID: t.run.ConversationID, RunID: t.run.ID,
-					RequestID: "question/" + q.ID, Kind: mercury.QuestionDelivery, QuestionID: q.ID, Text: sayQuestion(q)})
-				if err != nil {
-					return fmt.Errorf("emit question: %w", err)
-				}
-			}
-		}
-		return nil
-	})
-}
-
-// Phase is the Data of a "phase" event: what a turn is at, for faces. Step is
-// "thinking", "calling" (the model writes a call of the tool Name), "tool"
-// (Name runs), "waiting" (for a person; Name says why) or "sending".
-type Phase struct {
-	Step string `json:"step"`
-	Name string `json:"name,omitempty"`
-}
-
-// Delta is the Data of a "delta" event: text that was just streamed. Restart
-// says that what was shown of this answer is void.
-type Delta struct {
-	Text    string `json:"text,omitempty"`
-	Restart bool   `json:"restart,omitempty"`
-}
-
-// Progress is the Data of a "tool" event: a call begins, says a line, or has
-// ended.
-type Progress struct {
-	CallID string `json:"call_id"`
-	Tool   string `json:"tool"`
-	State  string `json:"state"` // "running", "done", "failed"
-	Line   string `json:"line,omitempty"`
-}
-
-func (t *turn) phase(step, name string) { t.publish("phase", Phase{Step: step, Name: name}) }
-
-func (t *turn) publish(kind string, d any) {
-	t.w.Publish(engine.Event{Type: kind, ConversationID: t.run.ConversationID, RunID: t.run.ID, Data: d})
-}
 
 // origin names who gave an answer as parts do.
 func origin(r llm.Response) string {

@@ -127,12 +127,7 @@ func TestASteerIsTakenAfterTheToolsThatRun(t *testing.T) {
 		{Match: "and hurry", Reply: "Hurrying."},
 	}})
 	began, release := make(chan struct{}), make(chan struct{})
-	h.tools = append(h.tools, tool.New("hold", "Holds.", mercury.Read, func(lookArgs) []mercury.Access { return nil },
-		func(context.Context, tool.Call, lookArgs) (tool.Output, error) {
-			close(began)
-			<-release
-			return tool.Output{Text: "held"}, nil
-		}))
+	h.tools = append(h.tools, holds(began, release))
 	h.start()
 	first := h.say("go")
 	<-began
@@ -400,4 +395,84 @@ func TestTextThatLooksLikeACallIsText(t *testing.T) {
 	if ds := h.deliveries(mercury.AnswerDelivery); len(ds) != 1 || ds[0].Text != text || len(h.marks()) != 0 {
 		t.Errorf("deliveries %+v, marks %q", ds, h.marks())
 	}
+}
+
+// holds is a tool that runs from began to release.
+func holds(began, release chan struct{}) tool.Tool {
+	return tool.New("hold", "Holds.", mercury.Read, func(lookArgs) []mercury.Access { return nil },
+		func(context.Context, tool.Call, lookArgs) (tool.Output, error) {
+			close(began)
+			<-release
+			return tool.Output{Text: "held"}, nil
+		})
+}
+
+func TestAConversationBegunAnewEndsTheTurnUnderWay(t *testing.T) {
+	h := newHouse(t, llmtest.Script{Rules: []llmtest.Rule{{Match: "go", Tools: []llmtest.Call{callOf("hold", "a")}, Times: 1}}})
+	began, release := make(chan struct{}), make(chan struct{})
+	h.tools = append(h.tools, holds(began, release))
+	h.start()
+	id := h.say("go").RunID
+	<-began
+	err := h.engine.Update(t.Context(), "reset", func(tx *engine.Tx) error {
+		_, err := tx.Append(talkID, mercury.Entry{Kind: mercury.ResetEntry, Actor: owner})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	close(release)
+	if run := h.ends(id); run.State != mercury.RunStopped || run.ErrorCode != "reset" || len(h.requests()) != 1 {
+		t.Errorf("run %s (%s) after %d requests", run.State, run.ErrorCode, len(h.requests()))
+	}
+	// The next message starts clean.
+	h.ends(h.say("afresh").RunID)
+	if reqs := h.requests(); len(reqs[1].Messages) != 1 {
+		t.Errorf("the model sees %s", outline(reqs[1]))
+	}
+	h.sound()
+}
+
+func TestAnInterruptedRunsCallsAreToldToTheNextOne(t *testing.T) {
+	h := newHouse(t, llmtest.Script{Rules: []llmtest.Rule{
+		{Match: "go", Tools: []llmtest.Call{callOf("hold", "a"), callOf("mark", "b")}, Times: 1},
+	}})
+	began := make(chan struct{})
+	h.tools = append(h.tools, tool.New("hold", "Holds.", mercury.Once, func(lookArgs) []mercury.Access { return nil },
+		func(ctx context.Context, _ tool.Call, _ lookArgs) (tool.Output, error) {
+			close(began)
+			<-ctx.Done()
+			return tool.Output{}, ctx.Err()
+		}))
+	h.gate = holdAllowed{}
+	h.start()
+	id := h.say("go").RunID
+	<-began
+	if err := h.engine.Update(t.Context(), "cancel", func(tx *engine.Tx) error { return tx.Cancel(id, "stopped", owner) }); err != nil {
+		t.Fatal(err)
+	}
+	h.ends(id)
+	h.ends(h.say("what happened?").RunID)
+	var got []string
+	for _, m := range h.requests()[1].Messages {
+		for _, p := range m.Parts {
+			if p.Kind == llm.ToolResult {
+				got = append(got, p.Text)
+			}
+		}
+	}
+	if len(got) != 2 || !strings.Contains(got[0], textUnknown) || !strings.Contains(got[1], textNotRun) {
+		t.Errorf("results %q\n%s", got, h.dump())
+	}
+	h.sound()
+}
+
+// holdAllowed allows hold and asks before everything else that leaves a mark.
+type holdAllowed struct{ askOnce }
+
+func (g holdAllowed) Judge(ctx context.Context, r tool.Request) mercury.Judgement {
+	if r.Tool == "hold" {
+		return mercury.Judgement{Verdict: mercury.Allow, Rule: "holds"}
+	}
+	return g.askOnce.Judge(ctx, r)
 }

@@ -86,10 +86,27 @@ func New(e *engine.Engine, in *intake.Intake, token string, o Options) *Server {
 	s.status()
 	s.mux.HandleFunc("GET /api/events", s.events)
 	s.mux.HandleFunc("GET /api/openapi.json", s.openapi)
-	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		problem(w, http.StatusNotFound, fmt.Sprintf("there is no %s %s; /api/openapi.json lists what there is", r.Method, r.URL.Path))
-	})
+	s.mux.HandleFunc("/", s.nothing)
 	return s
+}
+
+// nothing answers for what is not there: another method of a known path gets
+// 405 and the methods it has.
+func (s *Server) nothing(w http.ResponseWriter, r *http.Request) {
+	var allow []string
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		other := r.Clone(r.Context())
+		other.Method = method
+		if _, pattern := s.mux.Handler(other); pattern != "/" && pattern != "" {
+			allow = append(allow, method)
+		}
+	}
+	if len(allow) > 0 {
+		w.Header().Set("Allow", strings.Join(allow, ", "))
+		problem(w, http.StatusMethodNotAllowed, fmt.Sprintf("%s takes %s, not %s", r.URL.Path, strings.Join(allow, " and "), r.Method))
+		return
+	}
+	problem(w, http.StatusNotFound, fmt.Sprintf("there is no %s %s; /api/openapi.json lists what there is", r.Method, r.URL.Path))
 }
 
 // Handle adds routes under the same walls: token, host and origin checks.

@@ -24,6 +24,7 @@ import (
 	"github.com/mercury-agent/mercury/internal/store/homelock"
 	"github.com/mercury-agent/mercury/internal/store/postgres"
 	"github.com/mercury-agent/mercury/internal/store/sqlite"
+	"github.com/mercury-agent/mercury/internal/tool/shell"
 )
 
 // rooms are the parts of a house that need its store.
@@ -65,7 +66,15 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 	}
 
 	r := &rooms{store: kept, idle: o.Idle}
-	profiles := newProfiles(c, o.Home, chain)
+	owner := strings.TrimPrefix(node, "node_")
+	profiles := newProfiles(c, o.Home, chain, owner)
+	if err := os.MkdirAll(profiles.workspace, 0o755); err != nil {
+		return nil, errors.Join(&mercury.Error{Kind: mercury.Setup, Err: fmt.Errorf("make the workspace: %w", err),
+			Help: "Set workspace in mercury.yaml to a folder that you may write."}, kept.Close())
+	}
+	if n := shell.EndLeftovers(owner); n > 0 {
+		o.Log.Info("ended commands that a killed Mercury had left running", "processes", n)
+	}
 	turns := agent.New(profiles, agent.Options{Zone: profiles.zone, Log: o.Log})
 	limits := map[string]channel.Limits{}
 	r.engine = engine.New(kept, engine.Options{

@@ -33,7 +33,7 @@ type profiles struct {
 	mode      string
 }
 
-func newProfiles(c *config.Config, home config.Home, chain *llm.Chain) *profiles {
+func newProfiles(c *config.Config, home config.Home, chain *llm.Chain, owner string) *profiles {
 	zone, err := c.Location()
 	if err != nil {
 		zone = time.Local
@@ -47,7 +47,7 @@ func newProfiles(c *config.Config, home config.Home, chain *llm.Chain) *profiles
 		p.scopes = []mercury.Scope{{Path: p.workspace, Read: true, Write: true}}
 	}
 	p.gate = newGate(home.Dir(), c.Timezone)
-	p.tools = tool.NewSet(p.gate, tools(home)...)
+	p.tools = tool.NewSet(p.gate, tools(home, owner)...)
 	return p
 }
 
@@ -82,17 +82,15 @@ func (p *profiles) Profile(_ context.Context, _ mercury.Run, c mercury.Conversat
 	}, nil
 }
 
-// outputs is the folder of a conversation's large tool outputs. It lies in
-// the workspace, where the model may read it: nothing in Mercury's home can be
-// reached by a tool.
+// outputs is the folder of a conversation's large tool outputs.
 func (p *profiles) outputs(conversation string) string {
 	sum := sha256.Sum256([]byte(conversation))
-	return filepath.Join(p.workspace, ".mercury", "outputs", hex.EncodeToString(sum[:8]))
+	return filepath.Join(p.home.Files(), "outputs", hex.EncodeToString(sum[:8]))
 }
 
 // tools are what the main agent may do.
-func tools(home config.Home) []tool.Tool {
-	return append(file.Tools(file.Options{Hidden: []string{home.Dir()}}), shell.Run(shell.Options{}), ask.User())
+func tools(home config.Home, owner string) []tool.Tool {
+	return append(file.Tools(file.Options{Hidden: []string{home.Dir()}}), shell.Run(shell.Options{Owner: owner}), ask.User())
 }
 
 // roles says who a sender is: the terminal and the API are the owner's, on

@@ -191,6 +191,7 @@ func (e *Engine) schedule(ctx context.Context) error {
 // sleep waits for a ring, for a due time (zero: none) or for a pause after an
 // error, whichever is first. It reports false when ctx has ended.
 func (e *Engine) sleep(ctx context.Context, bell *signal, due time.Time, pause time.Duration) bool {
+	defer e.wakes.Add(1)
 	ring := bell.c
 	var timer <-chan time.Time
 	switch {

@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mercury-agent/mercury/internal/crash"
@@ -72,6 +73,8 @@ type Engine struct {
 	runs *signal // work for the scheduler
 	out  *signal // work for the outbox
 	left *signal // something in hand is done
+
+	wakes atomic.Int64 // how often the scheduler or the outbox woke
 
 	mu       sync.Mutex
 	id       string // of this process in the store; a new one after it was declared dead
@@ -213,6 +216,7 @@ func (e *Engine) Update(ctx context.Context, point string, fn func(*Tx) error) e
 	if err != nil {
 		if t != nil {
 			t.undo()
+			t.unlocked()
 		}
 		if errors.Is(err, store.ErrUnknownOutcome) {
 			e.reconcileLater()

@@ -10,7 +10,9 @@ import (
 
 	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/store"
+	"github.com/mercury-agent/mercury/internal/store/postgres"
 	"github.com/mercury-agent/mercury/internal/store/sqlite"
+	"github.com/mercury-agent/mercury/internal/testenv"
 )
 
 // patience bounds every wait of a test for something that must happen.
@@ -19,12 +21,26 @@ const patience = 20 * time.Second
 // A home is where a test's stores live. Opening it again after closing, or
 // killing, is what a restart does.
 type home struct {
-	open func(t testing.TB) store.Store
+	shared bool // several engines may work on it
+	open   func(t testing.TB) store.Store
 }
 
 // eachStore runs fn on every kind of store that this machine has.
 func eachStore(t *testing.T, fn func(t *testing.T, h *home)) {
 	t.Run("sqlite", func(t *testing.T) { fn(t, sqliteHome(t)) })
+	t.Run("postgres", func(t *testing.T) { fn(t, postgresHome(t)) })
+}
+
+func postgresHome(t testing.TB) *home {
+	address := testenv.Postgres(t)
+	return &home{shared: true, open: func(t testing.TB) store.Store {
+		s, err := postgres.Open(context.Background(), address, postgres.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		return s
+	}}
 }
 
 func sqliteHome(t testing.TB) *home {
@@ -62,6 +78,9 @@ func (h *home) rig(t testing.TB, o Options, prepare func(e *Engine)) *rig {
 // asleep makes an engine that does not run.
 func (h *home) asleep(t testing.TB, o Options) *rig {
 	t.Helper()
+	if o.Node == "" {
+		o.Node = "home"
+	}
 	s := h.open(t)
 	return &rig{Engine: New(s, o), t: t, store: s}
 }

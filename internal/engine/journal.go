@@ -296,6 +296,7 @@ func (w *Work) journal(ctx context.Context, c StepCall, state mercury.StepState,
 		point = c.Kind + ".unknown"
 	}
 	var s mercury.Step
+	var entries []mercury.Entry
 	cancelled := false
 	f := fence{conversation: len(res.Entries) > 0 || res.Commit != nil, cancelled: true}
 	err := w.commit(ctx, point, f, func(t *Tx, r *mercury.Run) error {
@@ -307,13 +308,20 @@ func (w *Work) journal(ctx context.Context, c StepCall, state mercury.StepState,
 		}
 		t.witness = w.stepWitness(s)
 		cancelled = r.Cancel != ""
-		return t.outcome(r, s, res)
+		var err error
+		entries, err = t.outcome(r, s, res)
+		return err
 	})
 	if err != nil {
 		return mercury.Step{}, err
 	}
 	w.mu.Lock()
 	w.steps[key] = s
+	for _, en := range entries {
+		if en.Kind == mercury.AssistantEntry {
+			w.said = en
+		}
+	}
 	w.mu.Unlock()
 	if c.Kind == "model" {
 		w.spool.discard()
@@ -325,36 +333,37 @@ func (w *Work) journal(ctx context.Context, c StepCall, state mercury.StepState,
 	return s, nil
 }
 
-// outcome writes a step and all that belongs to it.
-func (t *Tx) outcome(r *mercury.Run, s mercury.Step, res StepResult) error {
-	if _, err := t.append(r.ConversationID, res.Entries...); err != nil {
-		return err
+// outcome writes a step and all that belongs to it, and returns its entries.
+func (t *Tx) outcome(r *mercury.Run, s mercury.Step, res StepResult) ([]mercury.Entry, error) {
+	entries, err := t.append(r.ConversationID, res.Entries...)
+	if err != nil {
+		return nil, err
 	}
 	row := s
 	if row.OutputRef != "" {
 		row.Output = nil
 	}
 	if err := t.PutStep(row); err != nil {
-		return err
+		return nil, err
 	}
 	if res.Ledger != nil {
 		settled := *res.Ledger
 		settled.State = "settled"
 		if err := t.PutLedger(settled); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if res.Commit != nil {
 		if err := res.Commit(t); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	// A run that gets on is not what kills its owners.
 	if res.Usage == (mercury.Usage{}) && r.Takeovers == 0 {
-		return nil
+		return entries, nil
 	}
 	r.Usage, r.Takeovers = r.Usage.Add(res.Usage), 0
-	return t.SaveRun(*r)
+	return entries, t.SaveRun(*r)
 }
 
 func (w *Work) step(c StepCall, r *mercury.Run, state mercury.StepState) mercury.Step {

@@ -356,3 +356,28 @@ func TestStepsOfOneRoundMayRunTogether(t *testing.T) {
 		}
 	})
 }
+
+func TestAnAnswerNamesTheEntryItShows(t *testing.T) {
+	eachStore(t, func(t *testing.T, h *home) {
+		r, run := onRun(t, h, Options{}, func(ctx context.Context, w *Work) error {
+			if w.Run().Attempts == 0 {
+				c := StepCall{Round: 1, CallID: "m", Kind: "model"}
+				if _, err := w.Do(ctx, c, func(context.Context) (StepResult, error) {
+					return StepResult{Entries: []mercury.Entry{{Kind: mercury.AssistantEntry, Text: "hello", RunID: w.Run().ID}, {Kind: mercury.NoteEntry}}}, nil
+				}); err != nil {
+					return err
+				}
+				// The next claim knows the entry only from the conversation.
+				return &mercury.Error{Kind: mercury.Transient, After: 1, Err: errors.New("once more")}
+			}
+			return w.Settle(ctx, Outcome{Answer: []mercury.Delivery{{Address: place, Text: "hello"}}}, nil)
+		})
+		r.view(func(tx store.Tx) error {
+			ds, err := tx.RecentAnswers(place, 1)
+			if len(ds) != 1 || ds[0].EntrySeq != 2 || ds[0].RunID != run.ID {
+				t.Errorf("answers = %+v", ds)
+			}
+			return err
+		})
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -36,12 +37,14 @@ func (e *Engine) register(ctx context.Context) error {
 		life = leaseLife
 	}
 	at := time.Now()
+	var alive []store.Process
 	err := e.Update(ctx, "register", func(t *Tx) error {
 		now := t.Now()
 		all, err := t.Processes()
 		if err != nil {
 			return err
 		}
+		alive = living(all, now)
 		for _, p := range all {
 			former := !e.shared || (p.Node != "" && p.Node == e.opts.Node)
 			if former && p.ID != e.self() {
@@ -53,12 +56,21 @@ func (e *Engine) register(ctx context.Context) error {
 		return t.PutProcess(store.Process{ID: e.self(), Node: e.opts.Node, Name: e.opts.Name,
 			Version: e.opts.Version, Digest: e.opts.Digest, StartedAt: now, LeaseUntil: now.Add(life)})
 	})
-	if err == nil {
-		e.mu.Lock()
-		e.renewed = at
-		e.mu.Unlock()
+	if err != nil {
+		return err
 	}
-	return err
+	e.mu.Lock()
+	e.renewed = at
+	e.mu.Unlock()
+	if e.shared {
+		e.fit(alive)
+	}
+	return nil
+}
+
+// living are the processes whose lease is not over.
+func living(all []store.Process, now time.Time) []store.Process {
+	return slices.DeleteFunc(slices.Clone(all), func(p store.Process) bool { return !p.LeaseUntil.After(now) })
 }
 
 // sweep takes back runs and deliveries of dead processes, each in its own
@@ -190,13 +202,13 @@ func (e *Engine) beat(ctx context.Context) error {
 	ctx, done := context.WithTimeout(ctx, renewWithin)
 	defer done()
 	at := time.Now()
-	var all []store.Process
+	var alive []store.Process
 	err := e.Update(ctx, "heartbeat", func(t *Tx) error {
 		if err := t.Renew(e.self(), leaseLife); err != nil {
 			return err
 		}
-		var err error
-		all, err = t.Processes()
+		all, err := t.Processes()
+		alive = living(all, t.Now())
 		return err
 	})
 	if errors.Is(err, store.ErrStale) {
@@ -223,22 +235,22 @@ func (e *Engine) beat(ctx context.Context) error {
 		e.reconcileLater()
 		e.out.set()
 	}
-	e.fit(all)
+	e.fit(alive)
 	return nil
 }
 
-// fit compares this process with the oldest living one: of two that differ in
-// configuration the newer claims nothing and says so.
-func (e *Engine) fit(all []store.Process) {
+// fit compares this process with the oldest of those alive: of two that differ
+// in configuration the newer claims nothing and says so.
+func (e *Engine) fit(alive []store.Process) {
 	why := ""
-	for _, p := range all {
-		if p.ID == e.self() {
-			break
+	for _, p := range alive {
+		if p.ID != e.self() && p.Node == e.opts.Node {
+			continue // had this home before
 		}
-		if p.Digest != e.opts.Digest {
-			why = "its configuration, soul, skills or bots differ from those of " + p.Name
-			break
+		if p.ID != e.self() && p.Digest != e.opts.Digest {
+			why = "configuration, soul, skills or bots differ from those of " + p.Name
 		}
+		break
 	}
 	e.mu.Lock()
 	changed := e.degraded != why
@@ -324,7 +336,9 @@ func (e *Engine) heard(ctx context.Context, n store.Notice) {
 	case "event":
 		e.relay(n.ID)
 	default:
+		// The connection was lost, and with it what others told meanwhile.
 		e.lookEverywhere(ctx)
+		e.bus.Publish(Event{Type: "reset"})
 	}
 }
 

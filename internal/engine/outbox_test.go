@@ -407,8 +407,8 @@ func TestAHoldOnSendingKeepsDeliveriesBack(t *testing.T) {
 		r := h.rig(t, Options{}, func(e *Engine) { e.Sender("chat", bird) })
 		r.update(func(t *Tx) error { return t.Hold("lane/out", time.Time{}, "restored", "test") })
 		d := r.emit(mercury.Delivery{Text: "hello"})
-		if _, err := r.Status(context.Background()); err != nil {
-			t.Fatal(err)
+		if c, err := r.claimSend(context.Background(), []string{"chat"}); err != nil || c.due {
+			t.Fatalf("claim during the hold: %+v, %v", c, err)
 		}
 		r.update(func(t *Tx) error { return t.Release("lane/out") })
 		r.untilDelivery(d.ID, mercury.DeliverySent)

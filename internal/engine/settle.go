@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/mercury-agent/mercury/internal/mercury"
@@ -31,8 +32,12 @@ const (
 	ReasonByHand     = "resent by hand"
 )
 
-// keepRuns is how many ended runs of a key keep their journal.
-const keepRuns = 50
+// keepRuns is how many ended runs of a key keep their journal. Every sixteenth
+// run that ends, by its id, removes what is beyond.
+const (
+	keepRuns  = 50
+	pruneMark = "0"
+)
 
 // Settle ends the run in one commit: entries, answer deliveries, the inputs it
 // held, the word to its parent, and a successor for what waits. fn joins the
@@ -64,7 +69,7 @@ func (w *Work) Settle(ctx context.Context, o Outcome, fn func(*Tx) error) error 
 			return err
 		}
 		more = o.State == mercury.RunDone && len(steersOf(queue, r.Actor)) > 0
-		if err := t.answer(*r, entries, o.Answer, more); err != nil {
+		if err := t.answer(*r, append(w.lastAnswer(), entries...), o.Answer, more); err != nil {
 			return err
 		}
 		if more {
@@ -130,8 +135,18 @@ func (t *Tx) answer(r mercury.Run, entries []mercury.Entry, ds []mercury.Deliver
 	return nil
 }
 
+// lastAnswer is the last assistant entry that a step of this claim wrote.
+func (w *Work) lastAnswer() []mercury.Entry {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.said.Seq == 0 {
+		return nil
+	}
+	return []mercury.Entry{w.said}
+}
+
 // answerSeq is the seq of the entry that an answer shows: the run's last
-// assistant entry, just appended or written with its model step.
+// assistant entry, one of entries or written under an earlier claim.
 func (t *Tx) answerSeq(r mercury.Run, entries []mercury.Entry) (int64, error) {
 	if r.ConversationID == "" {
 		return 0, nil
@@ -141,7 +156,7 @@ func (t *Tx) answerSeq(r mercury.Run, entries []mercury.Entry) (int64, error) {
 			return entries[i].Seq, nil
 		}
 	}
-	const recent = 50
+	const recent = 20
 	newest, err := t.EntriesBefore(r.ConversationID, 0, recent)
 	if err != nil {
 		return 0, err
@@ -192,8 +207,11 @@ func (t *Tx) end(r *mercury.Run, o ending) error {
 	if err := t.settleInputs(*r, o); err != nil {
 		return err
 	}
-	if err := t.withdrawQuestions(*r); err != nil {
-		return err
+	// A run that is done after its first claim never parked: it asked nothing.
+	if o.state != mercury.RunDone || r.Epoch > 1 {
+		if err := t.withdrawQuestions(*r); err != nil {
+			return err
+		}
 	}
 	if o.state != mercury.RunDone {
 		if err := t.closeSteps(*r); err != nil {
@@ -218,7 +236,10 @@ func (t *Tx) end(r *mercury.Run, o ending) error {
 			return err
 		}
 	}
-	return t.PruneRuns(r.Key, keepRuns)
+	if strings.HasSuffix(r.ID, pruneMark) {
+		return t.PruneRuns(r.Key, keepRuns)
+	}
+	return nil
 }
 
 // settleInputs closes what the run held.

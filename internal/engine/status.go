@@ -41,6 +41,7 @@ type Status struct {
 	Questions  int                           // open ones
 	Latency    time.Duration                 // of the scheduler, recently
 	Worst      time.Duration                 // of the scheduler, since the start
+	Wakes      int64                         // of scheduler and outbox, since the start; idle, they do not rise
 	Processes  []store.Process
 	Holds      []store.Hold
 }
@@ -91,6 +92,7 @@ func (e *Engine) Status(ctx context.Context) (Status, error) {
 		l.Here, l.Cap = e.used[lane], n
 		s.Lanes[lane] = l
 	}
+	s.Wakes = e.wakes.Load()
 	s.Latency, s.Worst, s.Degraded = e.latency.recent, e.latency.worst, e.degraded
 	if s.Degraded != "" {
 		s.State = "degraded"

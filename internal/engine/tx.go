@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/mercury-agent/mercury/internal/mercury"
@@ -242,6 +243,46 @@ func (t *Tx) Release(key string) error {
 	return t.DeleteHold(key)
 }
 
+// The methods below lock a row that others step around while it is locked. A
+// claim may have passed it by in this moment, so whoever locked it without
+// taking it rings again after the commit.
+
+// LockRun returns a run under its lock.
+func (t *Tx) LockRun(id string) (mercury.Run, error) {
+	r, err := t.Tx.LockRun(id)
+	if err != nil {
+		return r, err
+	}
+	return r, t.passedBy(r)
+}
+
+// LiveRun returns the conversation's live run, under its lock.
+func (t *Tx) LiveRun(conversationID string) (mercury.Run, error) {
+	r, err := t.Tx.LiveRun(conversationID)
+	if err != nil {
+		return r, err
+	}
+	return r, t.passedBy(r)
+}
+
+func (t *Tx) passedBy(r mercury.Run) error {
+	if !t.e.shared || r.State != mercury.RunQueued || slices.Contains(t.lanes, r.Lane) {
+		return nil
+	}
+	t.lanes = append(t.lanes, r.Lane)
+	return t.Notify(store.Notice{Kind: "run", ID: r.ID})
+}
+
+// LockDelivery returns a delivery under its lock.
+func (t *Tx) LockDelivery(id string) (mercury.Delivery, error) {
+	d, err := t.Tx.LockDelivery(id)
+	if err == nil && t.e.shared && d.State == mercury.DeliveryPending && !t.out {
+		t.out = true
+		err = t.Notify(store.Notice{Kind: "delivery", ID: id})
+	}
+	return d, err
+}
+
 func (t *Tx) event(ev Event) { t.events = append(t.events, ev) }
 
 // finish ends the transaction's own part: other processes are told what
@@ -270,6 +311,18 @@ func (t *Tx) undo() {
 		t.e.drop(h)
 	}
 	t.claims = nil
+}
+
+// unlocked rings after a rollback: what the transaction had locked may have
+// been stepped around all the same.
+func (t *Tx) unlocked() {
+	if !t.e.shared {
+		return
+	}
+	t.e.kick(todo{lanes: t.lanes})
+	if t.out {
+		t.e.out.set()
+	}
 }
 
 // publish does what waits for the commit.

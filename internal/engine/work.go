@@ -24,7 +24,8 @@ type Work struct {
 	mu    sync.Mutex
 	run   mercury.Run
 	steps map[stepKey]mercury.Step
-	over  bool // settled or parked: nothing more is written
+	said  mercury.Entry // the last assistant entry of this claim
+	over  bool          // settled or parked: nothing more is written
 }
 
 type stepKey struct {

@@ -49,23 +49,22 @@ func NewCapture(c Call) *Capture {
 	return k
 }
 
-// fileName is a name for a call's output that no call id can turn into a path.
+// fileName is a name for a call's output, its own among all runs of the
+// conversation, that no id can turn into a path.
 func fileName(c Call) string {
-	id := c.ID
-	if id == "" {
-		id = "call"
-	}
 	safe := func(r rune) rune {
 		if r == '_' || r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
 			return r
 		}
 		return '-'
 	}
-	name := strings.Map(safe, c.Name) + "-" + strings.Map(safe, id)
-	if len(name) > 120 {
-		name = name[:120]
+	var parts []string
+	for _, part := range []string{c.Name, c.RunID, c.ID} {
+		if part != "" {
+			parts = append(parts, cut(strings.Map(safe, part), 64))
+		}
 	}
-	return name + ".txt"
+	return strings.Join(parts, "-") + ".txt"
 }
 
 // Write takes in more text. It never fails: what cannot be kept is said in

@@ -90,6 +90,27 @@ func TestAQuestionShowsTheExactThing(t *testing.T) {
 	}
 }
 
+func TestAnApprovalFitsExactlyWhatWasAskedAbout(t *testing.T) {
+	c := tool.Call{ID: "c1", Name: "say", Args: json.RawMessage(`{"text":"hi"}`)}
+	q := prepare(t, &tooltest.Gate{Verdict: mercury.Ask}, c).Question
+	for _, tt := range []struct {
+		name, args, approved string
+		verdict              mercury.Verdict
+		runs                 bool
+	}{
+		{"the same call", `{"text":"hi"}`, q.Hash, mercury.Ask, true},
+		{"the same call, written otherwise", ` {"text" : "hi"} `, q.Hash, mercury.Ask, true},
+		{"another call", `{"text":"ho"}`, q.Hash, mercury.Ask, false},
+		{"no approval", `{"text":"hi"}`, "", mercury.Ask, false},
+		{"a denial since then", `{"text":"hi"}`, q.Hash, mercury.Deny, false},
+	} {
+		c.Args, c.Approved = json.RawMessage(tt.args), tt.approved
+		if p := prepare(t, &tooltest.Gate{Verdict: tt.verdict}, c); (p.Run != nil) != tt.runs {
+			t.Errorf("%s: runs %v", tt.name, p.Run != nil)
+		}
+	}
+}
+
 // resolver is a gate that resolves commands.
 type resolver struct{ tooltest.Gate }
 

@@ -29,9 +29,10 @@ func (b blobs) path(ref string) (string, error) {
 	return filepath.Join(b.root, ref[:2], ref), nil
 }
 
-// Put writes the file, syncs it, gives it its name and syncs the folder: a row
-// that names it later can rely on it. A content that is there already is
-// touched, so that a sweep going on spares it.
+// Put writes the file, syncs it, gives it its name and syncs the folders above:
+// a row that names it later can rely on it. A content that is there already is
+// touched, so that a sweep going on spares it, and its folders are synced too:
+// whoever put it may have been killed before doing so.
 func (b blobs) Put(ctx context.Context, content []byte) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
@@ -42,26 +43,31 @@ func (b blobs) Put(ctx context.Context, content []byte) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	now := time.Now()
-	if st, err := os.Stat(path); err == nil && st.Size() == int64(len(content)) {
-		if err := os.Chtimes(path, now, now); err == nil {
-			return ref, nil
+	if !touch(path, int64(len(content))) {
+		if err := write(path, content); err != nil {
+			return "", fmt.Errorf("keep blob: %w", osError(err))
 		}
 	}
-	if err := b.write(path, content); err != nil {
-		return "", fmt.Errorf("keep blob: %w", osError(err))
+	for _, dir := range []string{filepath.Dir(path), b.root, filepath.Dir(b.root)} {
+		if err := syncDir(dir); err != nil {
+			return "", fmt.Errorf("keep blob: %w", err)
+		}
 	}
 	return ref, nil
 }
 
-func (b blobs) write(path string, content []byte) error {
+// touch marks a file of the given size as wanted now and reports whether there
+// is one.
+func touch(path string, size int64) bool {
+	now := time.Now()
+	st, err := os.Stat(path)
+	return err == nil && st.Size() == size && os.Chtimes(path, now, now) == nil
+}
+
+func write(path string, content []byte) error {
 	dir := filepath.Dir(path)
-	fresh := false
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return err
-		}
-		fresh = true
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
 	}
 	f, err := os.CreateTemp(dir, "part-*")
 	if err != nil {
@@ -75,16 +81,7 @@ func (b blobs) write(path string, content []byte) error {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	if err := syncDir(dir); err != nil {
-		return err
-	}
-	if fresh {
-		return errors.Join(syncDir(b.root), syncDir(filepath.Dir(b.root)))
-	}
-	return nil
+	return os.Rename(f.Name(), path)
 }
 
 func (b blobs) Open(ctx context.Context, ref string) (io.ReadCloser, error) {

@@ -3,7 +3,6 @@ package file
 import (
 	"bytes"
 	"fmt"
-	"github.com/mercury-agent/mercury/internal/testenv"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -12,17 +11,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mercury-agent/mercury/internal/testenv"
 	"github.com/mercury-agent/mercury/internal/tool/tooltest"
 )
 
 // git runs git with no configuration of this machine.
 func git(t *testing.T, dir, input string, args ...string) string {
 	t.Helper()
-	path, err := exec.LookPath("git")
-	if err != nil {
-		testenv.Missing(t, "git", "install git")
-	}
-	cmd := exec.Command(path, args...)
+	cmd := exec.Command(testenv.Need(t, "git"), args...)
 	cmd.Dir = dir
 	cmd.Stdin = strings.NewReader(input)
 	cmd.Env = []string{"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "HOME=" + dir, "PATH=" + os.Getenv("PATH")}

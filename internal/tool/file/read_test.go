@@ -73,7 +73,7 @@ func TestWhatWasCutCanBeReadWithoutAsking(t *testing.T) {
 		hidden.Home = filepath.Dir(w.Outputs)
 		has(t, doCall(t, hidden, c), "the whole")
 	}
-	// A link in it leads nowhere.
+	// A link in it leads out of it.
 	must0(t, os.Symlink(filepath.Join(w.Outside, "secret.txt"), filepath.Join(w.Outputs, "link.txt")))
 	as, err := named(w, "read_file").Accesses(t.Context(), w.Call("read_file", args(`{"path":%q}`, filepath.Join(w.Outputs, "link.txt"))))
 	if err != nil || as[0].Kind != mercury.ReadPath || as[0].Target != filepath.Join(w.Outside, "secret.txt") {

@@ -328,7 +328,10 @@ func (v *View) hiddenKey(info os.FileInfo) bool {
 	if v.keys == nil {
 		v.keys = map[fileID]bool{}
 		for _, h := range v.opts.Hidden {
-			top := filepath.Clean(h)
+			top, err := filepath.EvalSymlinks(h)
+			if err != nil {
+				continue // not there: it has no files
+			}
 			_ = filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
 				if err != nil || len(v.keys) > keyMax {
 					return fs.SkipDir
