@@ -194,7 +194,7 @@ func (h *House) Run(ctx context.Context) error {
 	defer endRequests()
 	srv.BaseContext = func(net.Listener) context.Context { return requests }
 	g.Go(func() error {
-		if err := srv.Serve(h.listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := srv.Serve(api.Listener(h.listener)); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("serve the API: %w", err)
 		}
 		return nil
