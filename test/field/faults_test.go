@@ -447,5 +447,8 @@ func TestAPieceOfTheDatabaseThatIsDamagedUnderARunningHouseIsSaid(t *testing.T) 
 	if !said {
 		t.Errorf("nothing says that the database is damaged: %+v, %v", st.About, err)
 	}
+	if h.life.over() {
+		t.Errorf("the house is gone: %s", h.life.out)
+	}
 	h.life.noPanic(t)
 }
