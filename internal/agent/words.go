@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
+	"net"
 	"strings"
 
 	"github.com/mercury-agent/mercury/internal/llm"
@@ -151,6 +153,10 @@ func reason(err error) string {
 		return "the connection broke off"
 	case llm.Malformed:
 		return "its answer could not be read"
+	case llm.Unavailable:
+		if e.Status == 0 && e.Err != nil {
+			return noConnection(e.Err)
+		}
 	}
 	said := e.Message
 	if said == "" && e.Err != nil {
@@ -160,4 +166,16 @@ func reason(err error) string {
 		said = string(e.Class)
 	}
 	return preview(said, 200)
+}
+
+// noConnection is why nothing was heard of a provider at all.
+func noConnection(err error) string {
+	var name *net.DNSError
+	if errors.As(err, &name) {
+		return "the name " + name.Name + " is not found; is this machine online?"
+	}
+	if dial := (*net.OpError)(nil); errors.As(err, &dial) && dial.Op == "dial" {
+		return "nothing answers at its address"
+	}
+	return "there is no connection to it"
 }

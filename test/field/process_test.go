@@ -101,7 +101,7 @@ func (h *house) attach() {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	h.client = client.New(addr, strings.TrimSpace(string(token)))
+	h.addr, h.client = addr, client.New(addr, strings.TrimSpace(string(token)))
 }
 
 // kill ends the process as a power cut would, and waits until it is gone.
