@@ -72,12 +72,27 @@ func sayQuestion(q mercury.Question) string {
 		if i == 0 {
 			text += "\n"
 		}
-		text += "\n- " + c.Value
+		text += "\n- " + howToAnswer(q, c)
 		if c.Label != "" && c.Label != c.Value {
 			text += ": " + c.Label
 		}
 	}
 	return text
+}
+
+// howToAnswer is what a person writes to choose c. Ordinary words never give
+// an approval; the command does.
+func howToAnswer(q mercury.Question, c mercury.Choice) string {
+	if q.Kind != "approval" {
+		return c.Value
+	}
+	switch c.Value {
+	case mercury.AnswerOnce:
+		return "/yes"
+	case mercury.AnswerNo:
+		return "/no"
+	}
+	return "/yes " + c.Value
 }
 
 // sayFallback says who answered in place of whom, and why.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/mercury-agent/mercury/internal/llm"
+	"github.com/mercury-agent/mercury/internal/mercury"
 )
 
 func TestWhyAModelIsOutOfReachIsSaidInAPersonsWords(t *testing.T) {
@@ -26,5 +27,17 @@ func TestWhyAModelIsOutOfReachIsSaidInAPersonsWords(t *testing.T) {
 		if got := reason(tt.err); got != tt.want {
 			t.Errorf("reason of %v is %q, want %q", tt.err, got, tt.want)
 		}
+	}
+}
+
+func TestAQuestionInTextSaysHowItIsAnswered(t *testing.T) {
+	approval := mercury.Question{Kind: "approval", Title: "run make", Body: "make", Choices: []mercury.Choice{
+		{Value: mercury.AnswerOnce, Label: "Once"}, {Value: mercury.AnswerRun, Label: "For this run"}, {Value: mercury.AnswerNo, Label: "No"}}}
+	if got, want := sayQuestion(approval), "run make\n\nmake\n\n- /yes: Once\n- /yes run: For this run\n- /no: No"; got != want {
+		t.Errorf("an approval: %q, want %q", got, want)
+	}
+	choice := mercury.Question{Kind: "choice", Title: "Which?", Choices: []mercury.Choice{{Value: "red"}, {Value: "blue", Label: "Blue"}}}
+	if got, want := sayQuestion(choice), "Which?\n\n- red\n- blue: Blue"; got != want {
+		t.Errorf("a choice: %q, want %q", got, want)
 	}
 }

@@ -192,10 +192,6 @@ func (e *Engine) Run(ctx context.Context) error {
 	return err
 }
 
-// Awake is closed once Run has taken back what was left in hand and begins to
-// take work: from then on a message is accepted and claimed in one commit.
-func (e *Engine) Awake() <-chan struct{} { return e.woke }
-
 // enter registers this process and takes back what dead ones left. A store
 // that takes nothing just now, such as one on a full disk, is waited for.
 func (e *Engine) enter(ctx context.Context) error {
@@ -229,6 +225,10 @@ func (e *Engine) trouble(why string) {
 	defer e.mu.Unlock()
 	e.degraded = why
 }
+
+// Awake is closed once Run has taken back what was left in hand and begins to
+// take work: from then on a message is accepted and claimed in one commit.
+func (e *Engine) Awake() <-chan struct{} { return e.woke }
 
 // Update runs fn in one durable transaction with the engine's rules on top.
 // After the commit it wakes workers and publishes events. point names the

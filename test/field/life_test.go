@@ -59,19 +59,26 @@ func TestF128_ABrokenConfigurationIsShownAtItsPlaceAndNeverLoops(t *testing.T) {
 	}
 }
 
-func TestWithoutAConfigurationItIsSaidWhatToDo(t *testing.T) {
+func TestAConfigurationThatCannotWorkIsRefusedWithItsRemedy(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, llmtest.Script{})
-	must(t, os.Remove(h.home.Config()))
-	for _, command := range []string{"serve", "ask"} {
-		args := []string{command}
-		if command == "ask" {
-			args = append(args, "hello")
-		}
-		code, out := h.run(args...)
-		if code != 3 || !strings.Contains(out, "setup") {
-			t.Errorf("mercury %v left with %d: %s", args, code, out)
-		}
+	for name, tt := range map[string]struct{ text, says string }{
+		"a provider of nobody":     {"model: nowhere/x\n", "nowhere"},
+		"a model without provider": {"model: x\n", "provider/model"},
+		"a key that is not set":    {"model: a/x\nproviders:\n  a: { api: openai, base_url: \"http://127.0.0.1:1\", api_key: \"${NO_SUCH_KEY}\" }\n", "NO_SUCH_KEY"},
+		"a value of another kind":  {"model: a/x\nlimits: { turn: { steps: many } }\n", "mercury.yaml:2:"},
+		"no YAML":                  {"model: [a\n", "mercury.yaml:"},
+		"a binary file":            {"\x00\x01\x02", "mercury.yaml"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t, llmtest.Script{})
+			h.write(h.home.Config(), tt.text)
+			for _, args := range [][]string{{"serve"}, {"ask", "hello"}} {
+				if code, out := h.run(args...); code != 3 || !strings.Contains(out, tt.says) || strings.Contains(out, "panic") {
+					t.Errorf("mercury %v left with %d: %s", args, code, out)
+				}
+			}
+		})
 	}
 }
 
