@@ -13,7 +13,7 @@ export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false)
 
 .DEFAULT_GOAL := help
 .PHONY: help build test check fmt lint gen cross bench soak fuzz demo clean \
-	check-fmt check-gen check-arch check-tests
+	check-fmt check-gen check-arch check-tests all-tests
 
 help: ## list what can be done
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,7 +22,7 @@ build: ## build bin/mercury, one static file
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/mercury ./cmd/mercury
 
 test: ## run all tests; PostgreSQL and other needs are brought along where possible
-	@scripts/with-suites test $(GO) test -timeout 15m ./...
+	@scripts/with-suites test $(MAKE) --no-print-directory all-tests
 
 check: check-fmt lint check-gen check-arch ## what CI runs: format, vet, lint, generated files, architecture, all tests with -race
 	@scripts/with-suites check $(MAKE) --no-print-directory check-tests
@@ -73,4 +73,12 @@ check-arch:
 # run without it; so does the architecture, which has no goroutine to race.
 check-tests:
 	$(GO) test -race -timeout 20m $$($(GO) list ./... | grep -v -e '/mercury/test$$' -e '/mercury/test/' -e '/mercury/internal/arch')
-	@if [ -d test ]; then set -x; $(GO) test -timeout 20m ./test/...; fi
+	$(GO) test -p 1 -timeout 20m ./test/...
+
+# The suites in test/ watch processes under time limits, so each has the machine
+# to itself.
+all-tests:
+	@status=0; set -x; \
+	$(GO) test -timeout 15m $$($(GO) list ./... | grep -v '/mercury/test/') || status=1; \
+	$(GO) test -p 1 -timeout 20m ./test/... || status=1; \
+	exit $$status

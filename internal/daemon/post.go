@@ -53,7 +53,7 @@ func (p *post) run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return p.drop(ctx)
 		}
-		if errors.Is(err, errLost) {
+		if errors.Is(err, errLost) || errors.Is(err, store.ErrStale) {
 			// Another process has it, or nobody could be asked: take it
 			// again as soon as it is free.
 			p.log.Warn("a channel's lease was lost", "channel", p.channel.Name(), "err", err)

@@ -54,6 +54,7 @@ func (w *World) Check(ctx context.Context) []string {
 	for _, s := range w.Spoken() {
 		checkSaid(k, s, fault)
 	}
+	checkAnswers(k, fault)
 	w.checkEffects(k, fault)
 	w.checkShown(k, fault)
 	return faults
@@ -188,7 +189,7 @@ func checkSaid(k Kept, s Said, fault func(string, ...any)) {
 		case e.Kind == mercury.UserEntry && inputOf(e) == in.ID,
 			s.Command && e.Kind == mercury.NoteEntry && e.Text == "["+s.Text+"]":
 			at++
-		case e.Kind == mercury.AssistantEntry && at > 0 && !e.Hidden && e.RunID == in.RunID && !calls[e.Round]:
+		case e.Kind == mercury.AssistantEntry && at > 0 && e.RunID == in.RunID && !calls[e.Round] && !aborted(e):
 			answers++
 		}
 	}
@@ -214,6 +215,42 @@ func checkSaid(k Kept, s Said, fault func(string, ...any)) {
 		fault("%q is %s (%s), its run %s: %s", s.Text, in.State, in.Reason, r.State, r.Error)
 	case answers == 0:
 		fault("%q is done and has no answer", s.Text)
+	}
+}
+
+// aborted reports whether an entry is what had been streamed of an answer when
+// it was broken off.
+func aborted(e mercury.Entry) bool {
+	var d struct {
+		Aborted bool `json:"aborted"`
+	}
+	return json.Unmarshal(e.Data, &d) == nil && d.Aborted
+}
+
+// checkAnswers wants no more answers of a run than messages it holds: each may
+// join while an answer is on its way, and then there is another.
+func checkAnswers(k Kept, fault func(string, ...any)) {
+	answers, messages := map[string]int{}, map[string]int{}
+	for _, in := range k.Inputs {
+		messages[in.RunID]++
+	}
+	calls := map[string]bool{}
+	for _, entries := range k.Entries {
+		for _, e := range entries {
+			if e.Kind == mercury.ToolCallEntry {
+				calls[fmt.Sprint(e.RunID, e.Round)] = true
+			}
+		}
+		for _, e := range entries {
+			if e.Kind == mercury.AssistantEntry && !calls[fmt.Sprint(e.RunID, e.Round)] && !aborted(e) {
+				answers[e.RunID]++
+			}
+		}
+	}
+	for run, n := range answers {
+		if most := messages[run]; most > 0 && n > most {
+			fault("run %s has %d answers for %d messages", run, n, most)
+		}
 	}
 }
 

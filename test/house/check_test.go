@@ -28,6 +28,7 @@ var forgeries = []struct {
 	{"a lost message", `DELETE FROM input WHERE text = 'once: hurry'`, nil, `"once: hurry" was taken and is lost`},
 	{"a message that was placed twice", `INSERT INTO entry SELECT conversation_id, seq + 1000, id || 'x', kind, run_id, round, call_id, actor, text, data, hidden, taint, at FROM entry WHERE text = 'flaky: try'`, nil, `"flaky: try" is in its conversation 2 times`},
 	{"a message without an answer", `DELETE FROM entry WHERE text = 'duo: blue it is'`, nil, `"duo: work" is done and has no answer`},
+	{"an answer that was given twice", `INSERT INTO entry SELECT conversation_id, seq + 1000, id || 'x', kind, run_id, round + 1, call_id, actor, text, data, hidden, taint, at FROM entry WHERE text = 'duo: blue it is'`, nil, `has 2 answers for 1 messages`},
 	{"a message that waits for ever", `UPDATE input SET state = 'queued' WHERE text = 'flaky: try'`, nil, `an input is left open`},
 	{"a command that was not answered", `DELETE FROM delivery WHERE kind = 'command' AND channel = 'local'`, nil, `command "/status" has 0 replies`},
 	{"a run that nobody has", `UPDATE run SET state = 'running' WHERE conversation_id = 'local/flaky'`, nil, `a run is left live`},

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/mercury-agent/mercury/internal/api"
@@ -74,8 +75,8 @@ func (w *World) Remember(taken []Said, offered []Said) {
 func (w *World) Taken() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	cursors := w.Relay.Cursors()
-	return w.pushed == "" || len(cursors) > 0 && cursors[len(cursors)-1] == w.pushed
+	// A process that thaws may poll once more from an older place.
+	return w.pushed == "" || slices.Contains(w.Relay.Cursors(), w.pushed)
 }
 
 // Spoken returns what was said so far.

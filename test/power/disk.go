@@ -199,7 +199,9 @@ func (d *disk) sync(path string) (end func(*disk)) {
 	upto := n.first + len(n.loose)
 	return func(*disk) {
 		if more := upto - n.first; more > 0 {
-			n.synced = n.content(more)
+			for _, w := range n.loose[:more] {
+				n.synced = w.apply(n.synced)
+			}
 			n.loose, n.first = slices.Clone(n.loose[more:]), upto
 		}
 	}

@@ -13,8 +13,12 @@ import (
 	"github.com/mercury-agent/mercury/test/house"
 )
 
-// brief is how many kills an ordinary test run makes.
-const brief = 20
+// How many kills a soak makes at the least: brief in an ordinary test run, whole
+// in one of an hour or more.
+const (
+	brief = 20
+	whole = 1000
+)
 
 // perScene is how many lives of one scene end early. A run that kills five
 // owners in a row without getting on is given up, as it should be; so few
@@ -25,12 +29,16 @@ const perScene = 4
 // random points and random times, for the length of a soak.
 func soak(t *testing.T, database func() string) {
 	program := house.Program{Tags: "crashpoints"}.Build(t)
+	length, least := testenv.Soak(t, 0), brief
+	if length >= time.Hour {
+		least = whole
+	}
 	begun := time.Now()
-	end := begun.Add(testenv.Soak(t, 0))
+	end := begun.Add(length)
 	seed := rand.Uint64()
 	luck := rand.New(rand.NewPCG(seed, 1))
 	kills, scenes := 0, 0
-	for ; kills < brief || time.Now().Before(end); scenes++ {
+	for ; kills < least || time.Now().Before(end); scenes++ {
 		t.Run(fmt.Sprintf("scene %d of seed %d", scenes, seed), func(t *testing.T) {
 			kills += scene(t, program, database(), luck)
 		})

@@ -20,10 +20,11 @@ import (
 // enough is how many kills a whole sweep makes at the least.
 const enough = 200
 
-// A life is one scene with at most one kill.
+// A life is one scene with at most two kills.
 type life struct {
 	database string // URL of PostgreSQL; empty: SQLite
 	point    string // where the first process dies, as "name#n"; empty: nowhere
+	again    string // where the second process dies; empty: nowhere
 	next     string // program that starts after the kill; empty: the same
 }
 
@@ -45,6 +46,13 @@ func (l life) play(t *testing.T) (kills int, points []string) {
 	}
 	if l.next != "" {
 		h.Use(l.next)
+	}
+	lives := 1
+	h.Fate = func() []string {
+		if lives++; lives == 2 {
+			return []string{"MERCURY_CRASH_AT=" + l.again}
+		}
+		return nil
 	}
 	kills, err := w.PlayOn(ctx, h)
 	if err != nil {
@@ -131,6 +139,34 @@ func TestAKillAtAnyPointLosesAndRepeatsNothingOnSQLite(t *testing.T) {
 
 func TestAKillAtAnyPointLosesAndRepeatsNothingOnPostgreSQL(t *testing.T) {
 	sweep(t, onPostgres(t), "", 1)
+}
+
+// recovery are the points at which a process takes up what a dead one left.
+var recovery = []string{
+	"register.commit.before#1", "register.commit.after#1", "takeover.commit.before#1", "takeover.commit.after#1",
+	"takeover.commit.after#2", "send.orphan.commit.before#1", "send.orphan.commit.after#1", "claim.commit.before#1",
+	"claim.commit.after#1", "tool.unknown.commit.before#1", "tool.unknown.commit.after#1", "model.started.commit.before#1",
+}
+
+func TestAKillDuringRecoveryLosesAndRepeatsNothing(t *testing.T) {
+	var twice atomic.Int64
+	t.Run("kill at", func(t *testing.T) {
+		for _, first := range []string{"tool.before#3", "send.before#1", "model.after#4", "tool.after#5"} {
+			for _, second := range recovery {
+				t.Run(first+" and "+second, func(t *testing.T) {
+					t.Parallel()
+					if n, _ := (life{point: first, again: second}).play(t); n == 2 {
+						twice.Add(1)
+					}
+				})
+			}
+		}
+	})
+	// Not every death leaves work of every kind.
+	t.Logf("%d of %d scenes had two kills", twice.Load(), 4*len(recovery))
+	if want := int64(2 * len(recovery)); twice.Load() < want {
+		t.Errorf("%d scenes had two kills, want %d or more", twice.Load(), want)
+	}
 }
 
 func TestAnotherVersionGoesOnWhereTheOldOneWasKilled(t *testing.T) {

@@ -22,6 +22,7 @@ import (
 	"github.com/mercury-agent/mercury/internal/channel"
 	"github.com/mercury-agent/mercury/internal/crash"
 	"github.com/mercury-agent/mercury/internal/mercury"
+	"github.com/mercury-agent/mercury/internal/store"
 )
 
 // Options tune a Channel. A zero field means its default.
@@ -109,6 +110,9 @@ func (c *Channel) Listen(ctx context.Context, accept func(context.Context, mercu
 			return nil
 		}
 		if kind := mercury.KindOf(err); kind == mercury.Setup || kind == mercury.Denied {
+			return err
+		}
+		if errors.Is(err, store.ErrStale) { // another process has the channel now
 			return err
 		}
 		c.opts.Log.Warn("poll of the relay failed", "channel", c.opts.Name, "err", err, "again_in", wait)

@@ -1,6 +1,9 @@
 package relay_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -11,6 +14,7 @@ import (
 	"github.com/mercury-agent/mercury/internal/channel/relay"
 	"github.com/mercury-agent/mercury/internal/channel/relay/relaytest"
 	"github.com/mercury-agent/mercury/internal/mercury"
+	"github.com/mercury-agent/mercury/internal/store"
 )
 
 func TestRelayKeepsTheContractOfChannels(t *testing.T) {
@@ -81,5 +85,28 @@ func TestAnAddressThatIsNoURLIsRefusedAtOnce(t *testing.T) {
 		if _, err := relay.New(base, nil, relay.Options{}); mercury.KindOf(err) != mercury.Setup {
 			t.Errorf("New(%q) = %v", base, err)
 		}
+	}
+}
+
+// stolen is the place of a channel that another process has taken over.
+type stolen struct{}
+
+func (stolen) Load(context.Context) (string, error) { return "", nil }
+func (stolen) Save(context.Context, string) error {
+	return fmt.Errorf("save place: %w", store.ErrStale)
+}
+
+func TestAChannelThatAnotherProcessHasIsListenedToNoMore(t *testing.T) {
+	bridge := &relaytest.Server{}
+	srv := httptest.NewServer(bridge)
+	defer srv.Close()
+	c, err := relay.New(srv.URL, stolen{}, relay.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bridge.Push("ann", "hello")
+	err = c.Listen(t.Context(), func(context.Context, mercury.Message) error { return nil })
+	if !errors.Is(err, store.ErrStale) {
+		t.Errorf("Listen ended with %v, want %v", err, store.ErrStale)
 	}
 }
