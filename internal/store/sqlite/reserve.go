@@ -23,8 +23,11 @@ func reserve(path string, bytes int64) error {
 	if err != nil {
 		return fmt.Errorf("reserve the log: %w", err)
 	}
-	if st.Size() < logHead {
-		if _, err := f.WriteAt(make([]byte, logHead-st.Size()), st.Size()); err != nil {
+	// A block at a time: Linux would cache one large write as one large page,
+	// and count all of it as written with each commit that touches it.
+	var zeros [4096]byte
+	for at := st.Size(); at < logHead; at += int64(len(zeros)) {
+		if _, err := f.WriteAt(zeros[:], at); err != nil {
 			return fmt.Errorf("reserve the log: %w", err)
 		}
 	}
