@@ -194,6 +194,11 @@ func (t *turn) next(ctx context.Context) (ended bool, err error) {
 	if q, ok := t.questions[wantedID(t.lastRound()+1)]; ok && q.State != mercury.QuestionOpen && q.Answer != answerWanted {
 		return t.settle(ctx, t.stopped(codeNotWanted, sayDropped))
 	}
+	// What was said while the run waited joins before the model is asked, so
+	// that no answer is made that is overtaken already.
+	if placed, err := t.w.Steers(ctx); err != nil || len(placed) > 0 {
+		return false, err
+	}
 	return false, t.ask(ctx)
 }
 
