@@ -29,6 +29,7 @@ const patience = 30 * time.Second
 // that answers at once and, for the idle rows, a relay that has nothing to say.
 type home struct {
 	b       *bench
+	user    string // folder of a user who has this home and nothing else
 	dir     string
 	addr    string
 	model   *llmtest.Server
@@ -45,10 +46,13 @@ var script = llmtest.Script{
 
 // newHome makes a home with what a person who has just set up would have.
 func (b *bench) newHome(name string) (*home, error) {
-	h := &home{b: b, dir: filepath.Join(b.dir, name)}
-	workspace := filepath.Join(h.dir, "workspace")
-	if err := os.MkdirAll(workspace, 0o700); err != nil {
-		return nil, err
+	h := &home{b: b, user: filepath.Join(b.dir, name)}
+	h.dir = filepath.Join(h.user, "home")
+	workspace := filepath.Join(h.user, "workspace") // beside the home, which is hidden from tools
+	for _, dir := range []string{h.dir, workspace} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, err
+		}
 	}
 	var err error
 	if h.model, err = llmtest.NewServer(script, nil); err != nil {
@@ -107,8 +111,8 @@ func freeAddress() (string, error) {
 // command is the program with this home and nothing else around it.
 func (h *home) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, h.b.binary, args...)
-	cmd.Dir = h.dir
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + h.dir, "MERCURY_HOME=" + h.dir}
+	cmd.Dir = h.user
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + h.user, "MERCURY_HOME=" + h.dir}
 	return cmd
 }
 

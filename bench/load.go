@@ -70,6 +70,10 @@ func (l *listener) toolRuns(ctx context.Context) error {
 	for {
 		select {
 		case ev := <-l.events:
+			var state struct{ State string }
+			if ev.Type == "run" && json.Unmarshal(ev.Data, &state) == nil && state.State == "done" {
+				return errors.New("the turn ended without running the tool")
+			}
 			var phase struct{ Step string }
 			if ev.Type == "phase" && json.Unmarshal(ev.Data, &phase) == nil && phase.Step == "tool" {
 				return nil

@@ -14,7 +14,10 @@ const quiet = 3 * time.Second
 // program that sleeps never comes. That is one wake-up for each time Mercury
 // was busy, and none while it sleeps.
 func idler() func() {
-	timer := time.AfterFunc(time.Hour, debug.FreeOSMemory)
+	timer := time.AfterFunc(time.Hour, func() {
+		debug.FreeOSMemory()
+		forgetCode()
+	})
 	timer.Stop()
 	return func() { timer.Reset(quiet) }
 }

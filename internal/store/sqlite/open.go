@@ -73,9 +73,9 @@ func (s *Store) connect() error {
 		return err
 	}
 	// A commit that makes its file longer costs about two syncs: the file
-	// system notes the length as well. So the log gets its whole length now,
-	// which takes no time, and the commits that follow overwrite. Where that
-	// cannot be done they are slower, and nothing else is different.
+	// system notes the length as well. So the log gets its length now, and the
+	// commits that follow overwrite. Where that cannot be done they are
+	// slower, and nothing else is different.
 	_ = reserve(s.path+"-wal", logBytes)
 	s.writer = c
 	return nil

@@ -2,5 +2,7 @@
 
 package sqlite
 
-// reserve does nothing where a file cannot be made longer without writing.
-func reserve(string, int64) error { return nil }
+import "os"
+
+// setAside does nothing where a file cannot be made longer without writing.
+func setAside(*os.File, int64) error { return nil }
