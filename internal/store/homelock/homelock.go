@@ -88,7 +88,10 @@ func (l *Lock) Announce(address string) error {
 
 // Release gives the lock up. The file stays: removing it would let two
 // processes lock two files of one name.
-func (l *Lock) Release() error { return l.file.Close() }
+//
+// It unlocks before it closes: a child that is being started at this moment
+// shares the open file until it becomes its own program.
+func (l *Lock) Release() error { return errors.Join(unlock(l.file), l.file.Close()) }
 
 // Read returns who wrote down last that it has the lock of the home dir; zero
 // if nobody did. That process may be gone: only Take can tell.

@@ -18,3 +18,8 @@ func tryLock(f *os.File) error {
 	}
 	return err
 }
+
+func unlock(f *os.File) error {
+	at := &windows.Overlapped{OffsetHigh: 1 << 30}
+	return windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, at)
+}
