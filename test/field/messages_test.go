@@ -246,6 +246,7 @@ func TestF13_AnswersWaitForAPlatformThatIsAwayAndKeepTheirOrder(t *testing.T) {
 	got := h.showed("room", 2)
 	h.quiet("relay/room", 4)
 	if got = h.shown("room"); !slices.IsSorted(got[1:]) || got[len(got)-1] != "So: n2" {
+		t.Log(h.dump())
 		t.Errorf("shown: %q", got)
 	}
 	seen := map[string]bool{}
