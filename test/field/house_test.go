@@ -43,7 +43,7 @@ import (
 )
 
 // patience bounds every wait, on a machine whose cores are taken.
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 // glance is the pause between two looks at a condition.
 const glance = 10 * time.Millisecond
@@ -253,9 +253,15 @@ func (h *house) quiet(conversation string, n int) []api.Run {
 	h.until(fmt.Sprintf("the end of %d runs in %s", n, conversation), func() bool {
 		runs = h.runs(conversation)
 		live := slices.ContainsFunc(runs, func(r api.Run) bool { return mercury.RunState(r.State).Live() })
-		return len(runs) >= n && !live && len(h.deliveries(conversation, "pending", "sending")) == 0
+		return len(runs) >= n && !live && h.sent(conversation)
 	})
 	return runs
+}
+
+// sent reports whether nothing of a conversation is on its way out.
+func (h *house) sent(conversation string) bool {
+	page, err := h.client.Deliveries(h.t.Context(), url.Values{"conversation": {conversation}, "state": {"pending", "sending"}})
+	return err == nil && len(page.Items) == 0
 }
 
 func (h *house) deliveries(conversation string, states ...string) []api.Delivery {

@@ -72,7 +72,7 @@ func TestF2_AnAnswerThatAKillCutOffIsShownOnceAndRepeatedOnlyByHand(t *testing.T
 		t.Fatal(err)
 	}
 	h.showed("room", 3)
-	h.until("the receipt", func() bool { return len(h.deliveries("relay/room", "pending", "sending")) == 0 })
+	h.until("the receipt", func() bool { return h.sent("relay/room") })
 	if e := refusalOf(h.client.Resend(t.Context(), d[0].ID)); e == nil || e.Status != 409 {
 		t.Errorf("a second click sends again: %v", e)
 	}
@@ -246,6 +246,7 @@ func TestF13_AnswersWaitForAPlatformThatIsAwayAndKeepTheirOrder(t *testing.T) {
 	got := h.showed("room", 2)
 	h.quiet("relay/room", 4)
 	if got = h.shown("room"); !slices.IsSorted(got[1:]) || got[len(got)-1] != "So: n2" {
+		t.Log(h.dump())
 		t.Errorf("shown: %q", got)
 	}
 	seen := map[string]bool{}

@@ -69,7 +69,7 @@ func (h *house) spawnAs(attr *syscall.SysProcAttr, env []string, args ...string)
 	p.cmd.Dir = h.workspace
 	p.cmd.Stdout, p.cmd.Stderr = p.out, p.out
 	p.cmd.SysProcAttr = attr
-	p.cmd.WaitDelay = 100 * time.Millisecond // commands may outlive a killed process
+	p.cmd.WaitDelay = time.Second // commands may outlive a killed process
 	if err := p.cmd.Start(); err != nil {
 		h.t.Fatalf("start mercury: %v", err)
 	}
