@@ -137,12 +137,12 @@ func ask(c *cobra.Command, text string, o askOptions) error {
 		a.person = bufio.NewReader(c.InOrStdin())
 	}
 	err = a.run(ctx, client.Message{Text: text, RequestID: mercury.NewID("rq"), Files: files})
-	switch kept := "it is kept and goes on while a Mercury runs: mercury conversations show " + conversation; {
+	switch kept := "it is kept and goes on while a Mercury runs.\nSee it: mercury conversations show " + conversation; {
 	case errors.Is(err, context.DeadlineExceeded) && o.timeout > 0:
 		return a.unfinished(exitWorking, "working", "still working after "+o.timeout.String()+"; "+kept)
-	case a.run_ != "" && c.Context().Err() != nil:
+	case errors.Is(err, context.Canceled) && a.run_ != "":
 		a.breakLine()
-		return a.unfinished(exitWorking, "working", "interrupted; "+kept+"\nOr end it: mercury runs cancel "+a.run_)
+		return a.unfinished(exitWorking, "working", "interrupted; "+kept+"\nEnd it: mercury runs cancel "+a.run_)
 	}
 	return err
 }
