@@ -60,22 +60,50 @@ func sayGaveUp(err error) string {
 	return "The model did not answer after several attempts (" + reason(err) + ")."
 }
 
-// sayQuestion is a question as text, for faces without buttons.
+// sayQuestion is a question as text, for faces without buttons, with what a
+// person writes there to answer it.
 func sayQuestion(q mercury.Question) string {
 	text := q.Title
 	if q.Body != "" && q.Body != q.Title {
-		text += "\n\n" + q.Body
+		text += "\n\n" + strings.TrimRight(q.Body, "\n")
+	}
+	if q.Kind == "approval" {
+		return text + "\n\n" + sayAnswers(q)
 	}
 	for i, c := range q.Choices {
 		if i == 0 {
 			text += "\n"
 		}
-		text += "\n- " + c.Value
-		if c.Label != "" && c.Label != c.Value {
-			text += ": " + c.Label
+		label := c.Label
+		if label == "" {
+			label = c.Value
 		}
+		text += fmt.Sprintf("\n%d. %s", i+1, label)
+	}
+	if len(q.Choices) > 0 {
+		text += "\n\nAnswer with a number."
 	}
 	return text
+}
+
+// sayAnswers lists the commands that settle an approval. Ordinary talk never
+// does.
+func sayAnswers(q mercury.Question) string {
+	meaning := map[string]string{
+		mercury.AnswerOnce: "/yes – this once", mercury.AnswerRun: "/yes run – for this run",
+		mercury.AnswerHour: "/yes hour – for one hour", mercury.AnswerAlways: "/yes always – from now on: " + q.Always,
+		mercury.AnswerNo: "/no – refuse",
+	}
+	var lines []string
+	for _, c := range q.Choices {
+		if line, ok := meaning[c.Value]; ok {
+			lines = append(lines, line)
+		}
+	}
+	if len(lines) == 0 {
+		return "/yes allows it, /no refuses."
+	}
+	return strings.Join(lines, "\n")
 }
 
 // sayFallback says who answered in place of whom, and why.
