@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
+	"net"
 	"strings"
 
 	"github.com/mercury-agent/mercury/internal/llm"
@@ -60,50 +62,37 @@ func sayGaveUp(err error) string {
 	return "The model did not answer after several attempts (" + reason(err) + ")."
 }
 
-// sayQuestion is a question as text, for faces without buttons, with what a
-// person writes there to answer it.
+// sayQuestion is a question as text, for faces without buttons.
 func sayQuestion(q mercury.Question) string {
 	text := q.Title
 	if q.Body != "" && q.Body != q.Title {
-		text += "\n\n" + strings.TrimRight(q.Body, "\n")
-	}
-	if q.Kind == "approval" {
-		return text + "\n\n" + sayAnswers(q)
+		text += "\n\n" + q.Body
 	}
 	for i, c := range q.Choices {
 		if i == 0 {
 			text += "\n"
 		}
-		label := c.Label
-		if label == "" {
-			label = c.Value
+		text += "\n- " + howToAnswer(q, c)
+		if c.Label != "" && c.Label != c.Value {
+			text += ": " + c.Label
 		}
-		text += fmt.Sprintf("\n%d. %s", i+1, label)
-	}
-	if len(q.Choices) > 0 {
-		text += "\n\nAnswer with a number."
 	}
 	return text
 }
 
-// sayAnswers lists the commands that settle an approval. Ordinary talk never
-// does.
-func sayAnswers(q mercury.Question) string {
-	meaning := map[string]string{
-		mercury.AnswerOnce: "/yes – this once", mercury.AnswerRun: "/yes run – for this run",
-		mercury.AnswerHour: "/yes hour – for one hour", mercury.AnswerAlways: "/yes always – from now on: " + q.Always,
-		mercury.AnswerNo: "/no – refuse",
+// howToAnswer is what a person writes to choose c. Ordinary words never give
+// an approval; the command does.
+func howToAnswer(q mercury.Question, c mercury.Choice) string {
+	if q.Kind != "approval" {
+		return c.Value
 	}
-	var lines []string
-	for _, c := range q.Choices {
-		if line, ok := meaning[c.Value]; ok {
-			lines = append(lines, line)
-		}
+	switch c.Value {
+	case mercury.AnswerOnce:
+		return "/yes"
+	case mercury.AnswerNo:
+		return "/no"
 	}
-	if len(lines) == 0 {
-		return "/yes allows it, /no refuses."
-	}
-	return strings.Join(lines, "\n")
+	return "/yes " + c.Value
 }
 
 // sayFallback says who answered in place of whom, and why.
@@ -179,6 +168,10 @@ func reason(err error) string {
 		return "the connection broke off"
 	case llm.Malformed:
 		return "its answer could not be read"
+	case llm.Unavailable:
+		if e.Status == 0 && e.Err != nil {
+			return noConnection(e.Err)
+		}
 	}
 	said := e.Message
 	if said == "" && e.Err != nil {
@@ -188,4 +181,16 @@ func reason(err error) string {
 		said = string(e.Class)
 	}
 	return preview(said, 200)
+}
+
+// noConnection is why nothing was heard of a provider at all.
+func noConnection(err error) string {
+	var name *net.DNSError
+	if errors.As(err, &name) {
+		return "the name " + name.Name + " is not found; is this machine online?"
+	}
+	if dial := (*net.OpError)(nil); errors.As(err, &dial) && dial.Op == "dial" {
+		return "nothing answers at its address"
+	}
+	return "there is no connection to it"
 }

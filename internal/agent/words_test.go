@@ -1,39 +1,43 @@
 package agent
 
 import (
-	"strings"
+	"errors"
+	"io"
+	"net"
 	"testing"
 
+	"github.com/mercury-agent/mercury/internal/llm"
 	"github.com/mercury-agent/mercury/internal/mercury"
 )
 
-func TestAQuestionInTextSaysHowItIsAnswered(t *testing.T) {
-	choices := func(values ...string) (cs []mercury.Choice) {
-		for _, v := range values {
-			cs = append(cs, mercury.Choice{Value: v, Label: "Label of " + v})
-		}
-		return cs
-	}
+func TestWhyAModelIsOutOfReachIsSaidInAPersonsWords(t *testing.T) {
+	dial := &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connect: connection refused")}
 	for _, tt := range []struct {
-		name        string
-		q           mercury.Question
-		want, never string
+		err  *llm.Error
+		want string
 	}{
-		{"an approval with all rights", mercury.Question{Kind: "approval", Title: "run x", Body: "x\n", Always: "run:=x",
-			Choices: choices("once", "run", "hour", "always", "no")},
-			"run x\n\nx\n\n/yes – this once\n/yes run – for this run\n/yes hour – for one hour\n/yes always – from now on: run:=x\n/no – refuse", "Label"},
-		{"an approval that lasts for once only", mercury.Question{Kind: "approval", Title: "run x", Choices: choices("once", "no")},
-			"/yes – this once\n/no – refuse", "always"},
-		{"an approval without choices", mercury.Question{Kind: "approval", Title: "run x"}, "/yes allows it, /no refuses.", "always"},
-		{"a choice", mercury.Question{Kind: "choice", Title: "Which?", Choices: choices("a", "b")},
-			"Which?\n\n1. Label of a\n2. Label of b\n\nAnswer with a number.", "/yes"},
-		{"a text", mercury.Question{Kind: "text", Title: "Your name?"}, "Your name?", "number"},
+		{&llm.Error{Class: llm.Unavailable, Message: "out of reach: dial tcp 127.0.0.1:1: connect: connection refused", Err: dial}, "nothing answers at its address"},
+		{&llm.Error{Class: llm.Unavailable, Err: &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "api.example.com"}}},
+			"the name api.example.com is not found; is this machine online?"},
+		{&llm.Error{Class: llm.Unavailable, Err: io.ErrUnexpectedEOF}, "there is no connection to it"},
+		{&llm.Error{Class: llm.Unavailable, Status: 503, Message: "Overloaded", Err: io.EOF}, "Overloaded"},
+		{&llm.Error{Class: llm.StreamCut, Message: "the connection broke"}, "the connection broke off"},
+		{&llm.Error{Class: llm.TimeoutIdle}, "no answer in time"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			got := sayQuestion(tt.q)
-			if !strings.HasSuffix(got, tt.want) || strings.Contains(got, tt.never) {
-				t.Errorf("got\n%s", got)
-			}
-		})
+		if got := reason(tt.err); got != tt.want {
+			t.Errorf("reason of %v is %q, want %q", tt.err, got, tt.want)
+		}
+	}
+}
+
+func TestAQuestionInTextSaysHowItIsAnswered(t *testing.T) {
+	approval := mercury.Question{Kind: "approval", Title: "run make", Body: "make", Choices: []mercury.Choice{
+		{Value: mercury.AnswerOnce, Label: "Once"}, {Value: mercury.AnswerRun, Label: "For this run"}, {Value: mercury.AnswerNo, Label: "No"}}}
+	if got, want := sayQuestion(approval), "run make\n\nmake\n\n- /yes: Once\n- /yes run: For this run\n- /no: No"; got != want {
+		t.Errorf("an approval: %q, want %q", got, want)
+	}
+	choice := mercury.Question{Kind: "choice", Title: "Which?", Choices: []mercury.Choice{{Value: "red"}, {Value: "blue", Label: "Blue"}}}
+	if got, want := sayQuestion(choice), "Which?\n\n- red\n- blue: Blue"; got != want {
+		t.Errorf("a choice: %q, want %q", got, want)
 	}
 }
