@@ -132,13 +132,17 @@ func ask(c *cobra.Command, text string, o askOptions) error {
 		}
 	}
 	a := asking{r: r, conversation: conversation, out: c.OutOrStdout(), err: c.ErrOrStderr(), json: o.asJSON}
-	a.stream = !o.asJSON && isTerminal(a.out)
+	a.stream, a.width = !o.asJSON && isTerminal(a.out), columns(a.err)
 	if isTerminal(c.InOrStdin()) && isTerminal(a.err) && !o.asJSON {
 		a.person = bufio.NewReader(c.InOrStdin())
 	}
 	err = a.run(ctx, client.Message{Text: text, RequestID: mercury.NewID("rq"), Files: files})
-	if errors.Is(err, context.DeadlineExceeded) && o.timeout > 0 {
-		return a.unfinished(exitWorking, "working", "still working after "+o.timeout.String()+"; it is kept and goes on while a Mercury runs: mercury conversations show "+conversation)
+	switch kept := "it is kept and goes on while a Mercury runs.\nSee it: mercury conversations show " + conversation; {
+	case errors.Is(err, context.DeadlineExceeded) && o.timeout > 0:
+		return a.unfinished(exitWorking, "working", "still working after "+o.timeout.String()+"; "+kept)
+	case errors.Is(err, context.Canceled) && a.run_ != "":
+		a.breakLine()
+		return a.unfinished(exitWorking, "working", "interrupted; "+kept+"\nEnd it: mercury runs cancel "+a.run_)
 	}
 	return err
 }
@@ -188,6 +192,7 @@ type asking struct {
 	out, err     io.Writer
 	json         bool
 	stream       bool          // print the answer as it comes
+	width        func() int    // columns of the terminal; nil where there is none
 	person       *bufio.Reader // nil: nobody is there to decide
 
 	input string
@@ -273,8 +278,11 @@ func (a *asking) event(ctx context.Context, ev client.Event) (bool, error) {
 		if json.Unmarshal(ev.Data, &e) == nil && e.InputID == a.input && e.RunID != "" {
 			a.run_ = e.RunID
 		}
-		if a.stream && e.RunID == a.run_ && e.Kind == "tool_call" {
-			a.line("→ " + e.Tool + " " + string(e.Args))
+		switch ours := e.RunID == a.run_ && a.run_ != ""; {
+		case ours && a.stream && e.Kind == string(mercury.ToolCallEntry):
+			a.line("→ " + e.Tool + " " + tui.Args(e.Args))
+		case ours && !e.Hidden && e.Kind == string(mercury.NoteEntry):
+			a.note(e.Text)
 		}
 	case "delta":
 		var d struct {
@@ -296,14 +304,33 @@ func (a *asking) event(ctx context.Context, ev client.Event) (bool, error) {
 
 // line prints a remark beside the answer.
 func (a *asking) line(s string) {
-	if a.wrote {
-		fmt.Fprintln(a.out)
-		a.wrote = false
-	}
+	a.breakLine()
 	if r := []rune(s); len(r) > 100 {
 		s = string(r[:99]) + "…"
 	}
 	fmt.Fprintln(a.err, tui.Safe(s))
+}
+
+// note prints what Mercury itself has to say about the work, such as that the
+// model cannot be reached, beside the answer and whole.
+func (a *asking) note(s string) {
+	a.breakLine()
+	fmt.Fprintln(a.err, tui.Wrap("· "+tui.Safe(s), a.columns()))
+}
+
+// breakLine ends the line that the answer has begun.
+func (a *asking) breakLine() {
+	if a.wrote {
+		fmt.Fprintln(a.out)
+		a.wrote = false
+	}
+}
+
+func (a *asking) columns() int {
+	if a.width == nil {
+		return 0
+	}
+	return a.width()
 }
 
 // check looks where the run stands: at its end it prints the answer, at a
@@ -343,7 +370,11 @@ func (a *asking) check(ctx context.Context) (bool, error) {
 		reason = "the run ended " + r.State
 	}
 	if mercury.RunState(r.State) == mercury.RunDead {
-		reason += "\nThe question is kept: mercury runs replay " + r.ID
+		if with := strings.Replace(reason, "`mercury runs replay`", "`mercury runs replay "+r.ID+"`", 1); with != reason {
+			reason = with
+		} else {
+			reason += "\nThe question is kept: mercury runs replay " + r.ID
+		}
 	}
 	return true, &exit{code: code, err: errors.New(reason)}
 }
@@ -385,15 +416,18 @@ func (a *asking) decide(ctx context.Context) (bool, error) {
 			}
 			return true, &exit{code: exitApproval, err: fmt.Errorf("a decision is needed: %s\n%s\nThe run waits for it: %s", q.Title, q.Body, yes)}
 		}
-		a.line("")
-		tui.Card(a.err, q, isTerminal(a.err) && os.Getenv("NO_COLOR") == "")
-		line, err := a.person.ReadString('\n')
-		if err != nil {
-			return true, &exit{code: exitApproval, err: errors.New("nobody answered; the run waits: mercury questions")}
-		}
-		reply, ok := tui.AnswerTo(q, line)
-		if !ok {
-			reply = mercury.AnswerNo
+		a.breakLine()
+		tui.Card(a.err, q, isTerminal(a.err) && os.Getenv("NO_COLOR") == "", a.columns())
+		reply, ok := "", false
+		for !ok {
+			line, err := a.read(ctx)
+			if err != nil {
+				fmt.Fprintln(a.err)
+				return true, &exit{code: exitApproval, err: fmt.Errorf("nobody answered; the run waits for it: mercury questions answer %s ANSWER", q.ID)}
+			}
+			if reply, ok = tui.AnswerTo(q, line); !ok {
+				fmt.Fprint(a.err, "  that is none of the answers; which one? ")
+			}
 		}
 		var late *client.Error
 		if _, err := a.r.Answer(ctx, q.ID, reply); errors.As(err, &late) {
@@ -403,6 +437,26 @@ func (a *asking) decide(ctx context.Context) (bool, error) {
 		}
 	}
 	return false, nil
+}
+
+// read returns the next line that the person types, or the error that ended
+// the waiting for it.
+func (a *asking) read(ctx context.Context) (string, error) {
+	type typed struct {
+		line string
+		err  error
+	}
+	next := make(chan typed, 1)
+	go func() {
+		line, err := a.person.ReadString('\n')
+		next <- typed{line, err}
+	}()
+	select {
+	case t := <-next:
+		return t.line, t.err
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
 }
 
 // unfinished reports a run that did not end while somebody waited.

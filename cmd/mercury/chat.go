@@ -30,14 +30,14 @@ func chat(c *cobra.Command, _ []string) error {
 	}
 	where := "attached to the Mercury that runs"
 	if r.house != nil {
-		where = "Mercury runs in this terminal until you leave"
+		where = "Mercury runs until you leave"
 	}
 	out := c.OutOrStdout()
-	fmt.Fprintf(out, "%s · /help lists commands, /quit leaves\n", where)
+	fmt.Fprintf(out, "%s\n/help lists commands, /quit leaves\n", where)
 	l := &tui.Line{Client: r.Client, Conversation: "local/default", Lines: tui.ReadLines(c.InOrStdin()), Out: out,
-		Color: isTerminal(out) && os.Getenv("NO_COLOR") == "", Quit: []string{"/quit", "/exit"}}
+		Color: isTerminal(out) && os.Getenv("NO_COLOR") == "", Width: columns(out), Quit: []string{"/quit", "/exit"}}
 	if !isTerminal(c.InOrStdin()) {
-		l.Prompt = " "
+		l.Quiet = true
 	}
 	if r.house == nil {
 		l.Reconnect = func(ctx context.Context) (*client.Client, error) { return attach(ctx, home) }

@@ -33,7 +33,7 @@ terminal it plays the scene by itself.`,
 				lines = tui.ReadLines(c.InOrStdin())
 			}
 			err = tour.Run(c.Context(), tour.Options{Binary: self, Lines: lines, Out: c.OutOrStdout(), Alone: alone,
-				Color: !alone && os.Getenv("NO_COLOR") == "",
+				Color: !alone && os.Getenv("NO_COLOR") == "", Width: columns(c.OutOrStdout()),
 				Attach: func(ctx context.Context, dir string) (*client.Client, error) {
 					home, err := config.HomeAt(dir)
 					if err != nil {

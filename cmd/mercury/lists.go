@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -40,6 +41,9 @@ func listing[T any](short string, get func(*cobra.Command, *client.Client, url.V
 		extra = flags(c)
 	}
 	c.RunE = func(c *cobra.Command, _ []string) error {
+		if limit < 1 || limit > 1000 {
+			return usage("--limit should be from 1 to 1,000, not %d", limit)
+		}
 		q := url.Values{"limit": {strconv.Itoa(limit)}}
 		if extra != nil {
 			extra(q)
@@ -67,6 +71,20 @@ func listing[T any](short string, get func(*cobra.Command, *client.Client, url.V
 		return t.Flush()
 	}
 	return c
+}
+
+// only adds the flag --state, which takes some of the words.
+func only(c *cobra.Command, states *[]string, words ...string) {
+	c.Flags().StringSliceVar(states, "state", nil, "only these states: "+strings.Join(words, ", "))
+	c.PreRunE = func(*cobra.Command, []string) error {
+		for _, s := range *states {
+			if !slices.Contains(words, s) {
+				return usage("there is no state %q; there are %s", s, strings.Join(words, ", "))
+			}
+		}
+		return nil
+	}
+	_ = c.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // acting is a command on one thing, named by its id.
@@ -142,7 +160,7 @@ func spoken(e api.Entry) string {
 		}
 		return head + "mercury: " + tui.Safe(e.Text)
 	case mercury.ToolCallEntry:
-		return head + "→ " + e.Tool + " " + oneLine(string(e.Args), 200)
+		return head + "→ " + e.Tool + " " + oneLine(tui.Args(e.Args), 200)
 	case mercury.ToolResultEntry:
 		mark := "✓ "
 		if e.Failed {
@@ -207,8 +225,8 @@ func runsCommand() *cobra.Command {
 			func(c *cobra.Command) func(url.Values) {
 				var states []string
 				var conversation string
-				c.Flags().StringSliceVar(&states, "state", nil, "only these states: queued, running, waiting, done, failed, stopped, dead")
 				c.Flags().StringVar(&conversation, "conversation", "", "only of this conversation")
+				only(c, &states, "queued", "running", "waiting", "done", "failed", "stopped", "dead")
 				return func(q url.Values) {
 					if len(states) > 0 {
 						q.Set("state", strings.Join(states, ","))
@@ -264,7 +282,7 @@ func deliveriesCommand() *cobra.Command {
 			},
 			func(c *cobra.Command) func(url.Values) {
 				var states []string
-				c.Flags().StringSliceVar(&states, "state", nil, "only these states: pending, held, sending, sent, unknown, refused, superseded, cancelled")
+				only(c, &states, "pending", "held", "sending", "sent", "unknown", "refused", "superseded", "cancelled")
 				return func(q url.Values) {
 					if len(states) > 0 {
 						q.Set("state", strings.Join(states, ","))
@@ -315,7 +333,7 @@ func questionsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(c.OutOrStdout(), "%s: %s\n", tui.Safe(q.Title), tui.Safe(q.Answer))
+			fmt.Fprintf(c.OutOrStdout(), "%s: %s\n", tui.Safe(q.Answer), tui.Safe(q.Title))
 			return nil
 		},
 	}

@@ -116,7 +116,10 @@ the conversation in this terminal, starting the runtime if none runs.
 
   mercury demo     see it work: no key, no account, under a minute
   mercury ask …    one question, one answer
-  mercury serve    run in the foreground; other commands and programs attach`,
+  mercury serve    run in the foreground; other commands and programs attach
+
+Exit codes: 0 done, 1 failed, 2 usage, 3 not configured, 4 a decision is needed
+or was no, 5 still working, 6 another Mercury owns this home.`,
 		Args:          noArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -138,6 +141,9 @@ the conversation in this terminal, starting the runtime if none runs.
 func noArgs(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
+	}
+	if !c.HasSubCommands() {
+		return usage("%s takes no arguments, but %q was given\n%s --help shows how", c.CommandPath(), args[0], c.CommandPath())
 	}
 	text := fmt.Sprintf("there is no command %q", args[0])
 	if near := c.SuggestionsFor(args[0]); len(near) > 0 {

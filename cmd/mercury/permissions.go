@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -28,8 +29,9 @@ func checkCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check [COMMAND]",
 		Short: "Say what would be decided, touching nothing",
-		Long: `Say what would be decided for the owner, without grants and without a tainted
-text, and touch nothing.
+		Long: `Say what would be decided for the owner's own COMMAND, before grants and with no
+text from outside in play, and touch nothing: auto runs at once, approve asks
+first, blocked never runs.
 
 With --jsonl each line of standard input is an object and each line printed its
 verdict, {"id","verdict","rule","why"}:
@@ -37,18 +39,23 @@ verdict, {"id","verdict","rule","why"}:
   {"id","op":"read|write|delete","path"}  allow, ask or deny
   {"id","url","dns","redirects"}      allow, approve or deny; with dns no lookup is made
   {"id","screen":"text"}              show or suppress, with what is shown`,
-		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if mode == "" {
+				mode = permission.ModeAsk
+				if !jsonl {
+					mode = configuredMode()
+				}
+			}
 			o, err := checkOptions(dir, mode, scopes)
 			if err != nil {
 				return err
 			}
 			checker := permission.NewChecker(o)
 			if !jsonl {
-				if len(args) != 1 {
+				if len(args) == 0 {
 					return usage("what should be checked? mercury permissions check COMMAND, or --jsonl with objects on standard input")
 				}
-				line, err := json.Marshal(map[string]string{"id": "command", "cmd": args[0]})
+				line, err := json.Marshal(map[string]string{"id": "command", "cmd": strings.Join(args, " ")})
 				if err != nil {
 					return err
 				}
@@ -82,8 +89,22 @@ verdict, {"id","verdict","rule","why"}:
 	f.BoolVar(&jsonl, "jsonl", false, "read JSON objects, a line each")
 	f.StringVar(&dir, "cwd", "", "working directory (default the workspace)")
 	f.StringArrayVar(&scopes, "scope", nil, "folder to judge by instead of the configured ones: PATH, or PATH:rw; may be repeated")
-	f.StringVar(&mode, "mode", permission.ModeAsk, "ask, guided or allow-all")
+	f.StringVar(&mode, "mode", "", "ask, guided or allow-all (default the configured one; with --jsonl ask)")
 	return c
+}
+
+// configuredMode is the mode of the home, or the careful one where the
+// configuration cannot be read.
+func configuredMode() string {
+	home, err := config.FindHome(os.Getenv)
+	if err != nil {
+		return permission.ModeAsk
+	}
+	c, err := config.Load(config.Source{Home: home})
+	if err != nil {
+		return permission.ModeAsk
+	}
+	return c.Permissions.Mode
 }
 
 func checkOptions(dir, mode string, scopes []string) (permission.CheckOptions, error) {

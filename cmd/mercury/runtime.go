@@ -53,7 +53,9 @@ func loadForServe(ctx context.Context) (config.Home, *config.Config, []string, e
 
 func withModel(ctx context.Context, src config.Source, c *config.Config) error {
 	err := c.Configured()
-	if !errors.Is(err, config.ErrNotConfigured) {
+	// A model that the person named is never replaced by another one that
+	// happens to be there.
+	if c.Model != "" || !errors.Is(err, config.ErrNotConfigured) {
 		return err
 	}
 	if found := config.Discover(ctx, src); len(found) > 0 {

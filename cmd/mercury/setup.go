@@ -45,6 +45,16 @@ environment no server is looked for.`,
 
 // setUp asks for a model until one answers, or the person leaves.
 func setUp(c *cobra.Command, src config.Source, in <-chan string) error {
+	for {
+		if again, err := setUpOnce(c, src, in); !again {
+			return err
+		}
+	}
+}
+
+// setUpOnce looks for models and asks which shall answer. It reports whether
+// the person wants to look again.
+func setUpOnce(c *cobra.Command, src config.Source, in <-chan string) (again bool, err error) {
 	out := c.OutOrStdout()
 	found := config.Discover(c.Context(), src)
 	fmt.Fprintln(out, "Which model should answer?")
@@ -55,31 +65,39 @@ func setUp(c *cobra.Command, src config.Source, in <-chan string) error {
 		}
 		fmt.Fprintf(out, "  %d. %-32s %s (%s)\n", i+1, f.Model, f.Provider.Title, from)
 	}
+	prompt := "Enter takes 1, a number chooses, a pasted key is tried, q leaves: "
 	if len(found) == 0 {
-		fmt.Fprintln(out, "  no key in the environment and no model server on this machine was found")
+		fmt.Fprint(out, "  No key in the environment and no model server on this machine was found.\n"+
+			"  Paste a provider's key, or start a server such as Ollama and press Enter.\n")
+		prompt = "a key, Enter to look again, or q to leave: "
 	}
 	for {
-		proposal := ""
-		if len(found) > 0 {
-			proposal = "Enter takes 1, "
-		}
-		fmt.Fprintf(out, "%sa number chooses, a pasted key is tried, q leaves: ", proposal)
-		line, ok := <-in
+		fmt.Fprint(out, prompt)
+		line, err := nextLine(c.Context(), in)
 		line = strings.TrimSpace(line)
-		if !ok {
-			return &exit{code: exitSetup, err: errors.New("the input ended before a model was chosen; nothing was changed. Run mercury setup again")}
+		if err != nil {
+			fmt.Fprintln(out)
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return false, err
+		}
+		if err != nil {
+			return false, &exit{code: exitSetup, err: errors.New("the input ended before a model was chosen; nothing was changed. Run mercury setup again")}
 		}
 		if line == "q" || line == "quit" {
 			fmt.Fprintln(out, "Nothing was changed. mercury setup asks again.")
-			return nil
+			return false, nil
 		}
-		if line == "" && len(found) > 0 {
+		if line == "" {
+			if len(found) == 0 {
+				return true, nil
+			}
 			line = "1"
 		}
 		if n, err := strconv.Atoi(line); err == nil && n >= 1 && n <= len(found) {
 			err = keepModel(c, src, found[n-1].Model)
 			if err == nil {
-				return nil
+				return false, nil
 			}
 			fmt.Fprintln(out, "! "+message(err))
 			continue
@@ -88,7 +106,20 @@ func setUp(c *cobra.Command, src config.Source, in <-chan string) error {
 			fmt.Fprintln(out, "! "+message(err))
 			continue
 		}
-		return nil
+		return false, nil
+	}
+}
+
+// nextLine waits for a line of in; io.EOF says that there are no more.
+func nextLine(ctx context.Context, in <-chan string) (string, error) {
+	select {
+	case line, ok := <-in:
+		if !ok {
+			return "", io.EOF
+		}
+		return line, nil
+	case <-ctx.Done():
+		return "", ctx.Err()
 	}
 }
 
@@ -97,14 +128,26 @@ var keyShapes = []struct{ prefix, provider string }{
 	{"sk-ant-", "anthropic"}, {"sk-or-", "openrouter"}, {"gsk_", "groq"}, {"xai-", "xai"}, {"AIza", "gemini"}, {"sk-", "openai"},
 }
 
-// tryKey recognises a pasted key, tries it, and keeps it in the home's .env.
-func tryKey(c *cobra.Command, src config.Source, key string) error {
+// recognise returns the provider and the key of a pasted line: the key alone,
+// or behind the provider's name where keys of several look alike.
+func recognise(line string) (provider, key string) {
+	if name, rest, two := strings.Cut(line, " "); two {
+		return strings.ToLower(name), strings.TrimSpace(rest)
+	}
 	for _, s := range keyShapes {
-		if !strings.HasPrefix(key, s.prefix) {
-			continue
+		if strings.HasPrefix(line, s.prefix) {
+			return s.provider, line
 		}
+	}
+	return "", line
+}
+
+// tryKey recognises a pasted key, tries it, and keeps it in the home's .env.
+func tryKey(c *cobra.Command, src config.Source, line string) error {
+	provider, key := recognise(line)
+	if provider != "" {
 		for _, p := range config.KnownProviders() {
-			if p.Name != s.provider || len(p.Env) == 0 {
+			if p.Name != provider || len(p.Env) == 0 {
 				continue
 			}
 			with := src
@@ -116,7 +159,7 @@ func tryKey(c *cobra.Command, src config.Source, key string) error {
 			}
 			model := p.Name + "/" + p.Model
 			if err := try(c.Context(), with, model, c.OutOrStdout()); err != nil {
-				return err
+				return fmt.Errorf("%w\nThe key was not kept. Of another provider? Write its name before the key: deepseek sk-…", err)
 			}
 			if err := src.Home.Create(); err != nil {
 				return err
@@ -127,8 +170,8 @@ func tryKey(c *cobra.Command, src config.Source, key string) error {
 			return write(c, src, model)
 		}
 	}
-	return &mercury.Error{Kind: mercury.Invalid, Err: errors.New("that is neither a number of the list nor a key of a provider that is known"),
-		Help: "For another provider, name it in mercury.yaml: docs/configuration.md."}
+	return &mercury.Error{Kind: mercury.Invalid, Err: errors.New("that is neither a number of the list nor a key that is recognised"),
+		Help: "Write the provider's name before its key, such as: deepseek sk-…; for one that is not known here, add it below providers in " + src.Home.Config() + "."}
 }
 
 // keepModel tries a model and writes it down.
@@ -197,8 +240,11 @@ func afterDemo(c *cobra.Command, lines <-chan string) error {
 		return nil
 	}
 	fmt.Fprint(out, "\nUse your own model now? [Y/n] ")
-	line, ok := <-lines
-	if answer := strings.ToLower(strings.TrimSpace(line)); !ok || answer == "n" || answer == "no" || answer == "q" {
+	line, err := nextLine(c.Context(), lines)
+	if err != nil {
+		fmt.Fprintln(out)
+	}
+	if answer := strings.ToLower(strings.TrimSpace(line)); err != nil || answer == "n" || answer == "no" || answer == "q" {
 		fmt.Fprintln(out, "Later then: mercury setup")
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mercury-agent/mercury/internal/api"
 	"github.com/mercury-agent/mercury/internal/config"
+	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/tui"
 )
 
@@ -33,7 +34,7 @@ func statusCommand() *cobra.Command {
 					return errors.Join(printJSON(c.OutOrStdout(), map[string]string{"state": "stopped", "home": home.Dir()}),
 						&exit{code: exitFailed, silent: true, err: err})
 				}
-				fmt.Fprintf(c.OutOrStdout(), "Mercury is not running (%s).\n", home.Dir())
+				fmt.Fprintf(c.OutOrStdout(), "Mercury is not running (%s).\n%s\n", home.Dir(), mercury.HelpOf(errNoRuntime))
 				return &exit{code: exitFailed, silent: true, err: err}
 			}
 			st, err := r.Status(c.Context())

@@ -129,6 +129,12 @@ func (k Known) key(env *environment) (string, Origin, bool) {
 	return "", Origin{}, false
 }
 
+// keyless is the ErrNotConfigured of a model whose provider has no key.
+type keyless struct{ model, provider string }
+
+func (e *keyless) Error() string        { return "model " + e.model + ": " + e.provider + " has no key" }
+func (e *keyless) Is(target error) bool { return target == ErrNotConfigured }
+
 // Configured returns nil when there is a model to ask and what its provider
 // needs is there. Otherwise it returns a Setup error whose help says exactly
 // what to do; without any model it is ErrNotConfigured.
@@ -150,7 +156,7 @@ func (c *Config) Configured() error {
 		return &mercury.Error{
 			Kind: mercury.Setup,
 			Help: fmt.Sprintf("Set %s in the environment or in %s, or run `mercury setup`.", k.Env[0], c.home.Env()),
-			Err:  fmt.Errorf("model %s: %s has no key: %w", c.Model, k.Title, ErrNotConfigured),
+			Err:  &keyless{model: c.Model, provider: k.Title},
 		}
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -34,6 +35,7 @@ type Options struct {
 	// Alone plays the scene without a person.
 	Alone bool
 	Color bool
+	Width func() int // columns of the terminal; may be nil
 	// Attach returns a client of the runtime in the home at dir.
 	Attach func(ctx context.Context, dir string) (*client.Client, error)
 }
@@ -79,17 +81,17 @@ func Run(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	line := &tui.Line{Client: c, Reconnect: t.attachOnce, Conversation: "local/demo", Lines: o.Lines, Out: o.Out, Color: o.Color, Quit: []string{"q", "quit", "/quit", "/exit"}}
-	line.Typed = func(s string) bool {
-		if strings.TrimSpace(strings.ToLower(s)) != kill {
-			return true
+	line := &tui.Line{Client: c, Reconnect: t.attachOnce, Conversation: "local/demo", Lines: o.Lines, Out: o.Out, Color: o.Color, Width: o.Width, Quit: []string{"q", "quit", "/quit", "/exit"}}
+	line.Typed = func(s string) string {
+		if strings.TrimSpace(strings.ToLower(s)) == kill {
+			go t.killAndStart(ctx)
+			return ""
 		}
-		go t.killAndStart(ctx)
-		return false
+		return t.numbered(s)
 	}
 	if o.Alone {
 		script := make(chan string)
-		line.Lines, line.Prompt = script, " "
+		line.Lines, line.Quiet = script, true
 		p := &player{out: o.Out, typed: script, kill: func() { t.killAndStart(ctx) }, events: make(chan client.Event, 4096)}
 		line.Heard = p.heard
 		stuck := make(chan error, 1)
@@ -139,11 +141,32 @@ permissions: { mode: ask, scopes: [{ path: %q, read: true }] }
 }
 
 func (t *tour) greet() {
-	fmt.Fprintf(t.o.Out, "Mercury, a demonstration. The model is a stand-in with fixed rules; everything\nelse is real, in a folder of its own that is removed when you leave. Type:\n\n")
-	for i, l := range demo.Tour() {
-		fmt.Fprintf(t.o.Out, "  %d. %-38s %s\n", i+1, l.Type, l.Shows)
+	width := 0
+	if t.o.Width != nil {
+		width = t.o.Width()
 	}
-	fmt.Fprintf(t.o.Out, "\nWhile it counts, type %q: the runtime is ended by kill -9 and started again.\n\"q\" leaves.\n\n", kill)
+	say := func(text string) { fmt.Fprintln(t.o.Out, tui.Wrap(text, width)) }
+	say("Mercury, a demonstration. The model is a stand-in with fixed rules; everything else is real, in a folder of its own that is removed when you leave. Type a line, or its number:\n")
+	format := "%d. %-39s %s" // one line each, where the terminal has room for it
+	if width > 0 && width < 80 {
+		format = "%d. %s\n   %s"
+	}
+	for i, l := range demo.Tour() {
+		say(fmt.Sprintf(format, i+1, l.Type, l.Shows))
+	}
+	say(fmt.Sprintf("\nWhile it counts, type %q: the runtime is ended by kill -9 and started again. \"q\" leaves.\n", kill))
+}
+
+// numbered is the line of the tour that a typed number stands for, or what was
+// typed.
+func (t *tour) numbered(typed string) string {
+	lines := demo.Tour()
+	n, err := strconv.Atoi(strings.TrimRight(strings.TrimSpace(typed), "."))
+	if err != nil || n < 1 || n > len(lines) {
+		return typed
+	}
+	fmt.Fprintf(t.o.Out, "  (%s)\n", lines[n-1].Type)
+	return lines[n-1].Type
 }
 
 // start runs the runtime as a child process.
@@ -274,7 +297,13 @@ func (p *player) play(ctx context.Context) error {
 }
 
 func (p *player) say(ctx context.Context, line string) {
-	fmt.Fprintf(p.out, "> %s\n", line)
+	fmt.Fprint(p.out, "> ")
+	p.answer(ctx, line)
+}
+
+// answer types a line after what asks for it.
+func (p *player) answer(ctx context.Context, line string) {
+	fmt.Fprintln(p.out, line)
 	select {
 	case p.typed <- line:
 	case <-ctx.Done():
@@ -306,7 +335,7 @@ func (p *player) follow(ctx context.Context, counting bool) error {
 				var q api.Question
 				if json.Unmarshal(ev.Data, &q) == nil && q.State == string(mercury.QuestionOpen) {
 					time.Sleep(250 * time.Millisecond) // what is typed at once is no answer
-					p.say(ctx, "y")
+					p.answer(ctx, "y")
 				}
 			case "run":
 				var r api.Run

@@ -31,15 +31,25 @@ type Line struct {
 	Lines        <-chan string // what is typed, from ReadLines
 	Out          io.Writer
 	Color        bool
-	Prompt       string // shown when a line is awaited; default "> "
+	// Quiet leaves out the prompt: what is read is not typed here.
+	Quiet bool
+	// Width returns the columns of the terminal, asked whenever something is
+	// shown; nil or 0 leaves the breaking of lines to the terminal.
+	Width func() int
 	// Quit are the lines that leave, besides the end of the input.
 	Quit []string
 	// Heard is told each event after it was shown; it may be nil. Typed is
-	// asked for each line before it is sent: false keeps it from being sent.
+	// given each line before it is sent and returns what to send in its
+	// place; empty sends nothing.
 	Heard func(client.Event)
-	Typed func(line string) bool
+	Typed func(line string) string
 
 	mu       sync.Mutex
+	text     fold              // where the answer is written
+	busy     bool              // a run is live here
+	sending  bool              // a line is on its way; the prompt follows what comes of it
+	owed     bool              // a prompt was due meanwhile
+	command  string            // the last line sent, as its record reads
 	seq      int64             // last entry shown
 	open     []api.Question    // waiting for an answer here, oldest first
 	asked    time.Time         // when the first of them was shown
@@ -54,12 +64,9 @@ type Line struct {
 func (l *Line) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if l.Prompt == "" {
-		l.Prompt = "> "
-	}
-	l.tools = map[string]string{}
+	l.tools, l.text.out = map[string]string{}, l.Out
 	if c, err := l.Client.Conversation(ctx, l.Conversation); err == nil {
-		l.seq = c.LastSeq
+		l.seq, l.busy = c.LastSeq, c.RunID != ""
 	}
 	ready := make(chan struct{})
 	var once sync.Once
@@ -78,6 +85,9 @@ func (l *Line) Run(ctx context.Context) error {
 	err := l.read(ctx)
 	cancel()
 	<-done
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.newline() // the shell's own prompt begins a line
 	return err
 }
 
@@ -109,6 +119,9 @@ func (l *Line) read(ctx context.Context) error {
 			}
 			for _, q := range l.Quit {
 				if strings.TrimSpace(line) == q {
+					l.mu.Lock()
+					l.enter()
+					l.mu.Unlock()
 					return nil
 				}
 			}
@@ -120,7 +133,7 @@ func (l *Line) read(ctx context.Context) error {
 // typed answers the open question, else says the line in the conversation.
 func (l *Line) typed(ctx context.Context, line string) {
 	l.mu.Lock()
-	l.column = false
+	l.enter()
 	var q api.Question
 	// What was typed before the card could be read is no answer to it.
 	if len(l.open) > 0 && time.Since(l.asked) > 150*time.Millisecond {
@@ -137,20 +150,36 @@ func (l *Line) typed(ctx context.Context, line string) {
 		l.prompt()
 		return
 	}
-	if l.Typed != nil && !l.Typed(line) {
-		return
+	if l.Typed != nil {
+		if line = l.Typed(line); line == "" {
+			return
+		}
 	}
+	l.mu.Lock()
+	l.sending, l.owed, l.command = true, false, "["+strings.TrimSpace(line)+"]"
+	l.mu.Unlock()
 	sent, err := l.client().Send(ctx, l.Conversation, client.Message{Text: line, RequestID: mercury.NewID("rq"), Mode: string(mercury.Steer)})
+	l.mu.Lock()
+	l.sending = false
+	owed := l.owed
+	l.mu.Unlock()
 	switch {
 	case err != nil:
 		l.say("! not sent: " + err.Error())
+		owed = true
 	case sent.Reply != "":
 		l.say(sent.Reply)
-		l.prompt()
+		if word := strings.TrimSpace(line); word == "/help" || word == "/start" {
+			l.say("/quit – leave; what is in hand is kept")
+		}
+		owed = true
 	case sent.Outcome == "steered":
 		l.say("  (joins the work in hand after its current step)")
 	case sent.Outcome == "queued":
 		l.say("  (waits its turn)")
+	}
+	if owed {
+		l.prompt()
 	}
 }
 
@@ -159,33 +188,6 @@ func (l *Line) answer(ctx context.Context, q api.Question, answer string) {
 		l.say("! " + err.Error())
 	}
 	l.settled(q.ID)
-}
-
-// AnswerTo reads what a person typed at a card. Enter alone is no to an
-// approval; a word that is no answer there is an ordinary message.
-func AnswerTo(q api.Question, line string) (string, bool) {
-	line = strings.ToLower(strings.TrimSpace(line))
-	if q.Kind != "approval" {
-		for i, c := range q.Choices {
-			if line == fmt.Sprint(i+1) || line == strings.ToLower(c.Value) || line == strings.ToLower(c.Label) {
-				return c.Value, true
-			}
-		}
-		return line, line != "" && (q.Kind == "text" || q.Kind == "choice")
-	}
-	switch line {
-	case "", "n", "no":
-		return mercury.AnswerNo, true
-	case "y", "yes", "once":
-		return mercury.AnswerOnce, true
-	case "r", "run":
-		return mercury.AnswerRun, true
-	case "h", "hour":
-		return mercury.AnswerHour, true
-	case "a", "always":
-		return mercury.AnswerAlways, true
-	}
-	return "", false
 }
 
 func (l *Line) client() *client.Client {
@@ -199,11 +201,15 @@ func (l *Line) watch(ctx context.Context, ready func()) {
 	after, broken := "", false
 	for ctx.Err() == nil {
 		for ev, err := range l.client().Events(ctx, l.Conversation, after, func() {
+			again := broken
 			if broken {
 				l.say("  (connected again)")
 				broken = false
 			}
 			l.catchUp(ctx)
+			if again {
+				l.prompt()
+			}
 			ready()
 		}) {
 			if err != nil {
@@ -251,6 +257,11 @@ func (l *Line) catchUp(ctx context.Context) {
 	l.mu.Lock()
 	after := l.seq
 	l.mu.Unlock()
+	if c, err := l.client().Conversation(ctx, l.Conversation); err == nil {
+		l.mu.Lock()
+		l.busy = c.RunID != ""
+		l.mu.Unlock()
+	}
 	entries, err := l.client().Entries(ctx, l.Conversation, after)
 	if err == nil {
 		for _, e := range entries {
@@ -295,7 +306,14 @@ func (l *Line) show(ev client.Event) {
 		}
 	case "run":
 		var r api.Run
-		if json.Unmarshal(ev.Data, &r) == nil && !mercury.RunState(r.State).Live() {
+		if json.Unmarshal(ev.Data, &r) != nil {
+			return
+		}
+		l.mu.Lock()
+		l.busy = mercury.RunState(r.State).Live()
+		ended := !l.busy
+		l.mu.Unlock()
+		if ended {
 			l.prompt()
 		}
 	}
@@ -306,7 +324,7 @@ func (l *Line) delta(text string, restart bool) {
 	defer l.mu.Unlock()
 	if restart {
 		l.newline()
-		fmt.Fprintln(l.Out, l.dim("  (once more)"))
+		l.remark("  (once more)")
 		l.streamed.Reset()
 		return
 	}
@@ -314,8 +332,7 @@ func (l *Line) delta(text string, restart bool) {
 		l.newline()
 	}
 	l.streamed.WriteString(text)
-	fmt.Fprint(l.Out, Safe(text))
-	l.column = !strings.HasSuffix(text, "\n")
+	l.put(text)
 }
 
 // entry shows one finished line of the conversation, once.
@@ -330,27 +347,32 @@ func (l *Line) entry(e api.Entry) {
 	case mercury.AssistantEntry:
 		shown, missed := l.streamed.String(), l.missed
 		l.streamed.Reset()
-		l.missed = false
-		if e.Hidden {
+		if e.Hidden { // what comes next may have begun already, so missed stays
 			if e.Text != "" {
 				l.newline()
-				fmt.Fprintln(l.Out, l.dim("  (broken off here; what follows begins again)"))
+				l.remark("  (broken off here; what follows begins again)")
 			}
 			return
 		}
-		if rest, ok := strings.CutPrefix(e.Text, shown); ok && shown != "" {
-			fmt.Fprint(l.Out, Safe(rest))
-			l.column = true
-		} else if e.Text != "" && !(missed && shown != "" && strings.HasSuffix(e.Text, shown)) {
+		l.missed = false
+		rest, whole := strings.CutPrefix(e.Text, shown)
+		head, ended := strings.CutSuffix(e.Text, shown)
+		switch {
+		case e.Text == "":
+		case shown != "" && whole:
+			l.put(rest)
+		case shown != "" && missed && ended:
 			l.newline()
-			fmt.Fprint(l.Out, Safe(e.Text))
-			l.column = true
+			l.remark("  (it began: " + strings.TrimSpace(head) + ")")
+		default:
+			l.newline()
+			l.put(e.Text)
 		}
 		l.newline()
 	case mercury.ToolCallEntry:
 		l.tools[e.CallID] = e.Tool
 		l.newline()
-		fmt.Fprintln(l.Out, l.dim("→ "+e.Tool+" "+brief(string(e.Args), 100)))
+		l.remark("→ " + e.Tool + " " + brief(Args(e.Args), 100))
 	case mercury.ToolResultEntry:
 		mark := "✓ "
 		if e.Failed {
@@ -361,14 +383,14 @@ func (l *Line) entry(e api.Entry) {
 		if name == "" {
 			name = l.tools[e.CallID]
 		}
-		fmt.Fprintln(l.Out, l.dim(mark+name+": "+brief(e.Result, 100)))
-		if e.Diff != "" {
-			fmt.Fprintln(l.Out, Safe(strings.TrimRight(e.Diff, "\n")))
+		l.remark(mark + name + ": " + brief(strings.TrimPrefix(e.Result, name+": "), 100))
+		if diff := hunks(e.Diff); diff != "" {
+			fmt.Fprintln(l.Out, Safe(diff))
 		}
 	case mercury.NoteEntry:
-		if !e.Hidden && e.Text != "" {
+		if !e.Hidden && e.Text != "" && e.Text != l.command {
 			l.newline()
-			fmt.Fprintln(l.Out, l.dim("· "+Safe(e.Text)))
+			l.remark("· " + e.Text)
 		}
 	}
 }
@@ -386,33 +408,8 @@ func (l *Line) question(q api.Question) {
 		l.asked = time.Now()
 	}
 	l.newline()
-	Card(l.Out, q, l.Color)
+	Card(l.Out, q, l.Color, l.width())
 	l.column = true
-}
-
-// Card prints a question: what and why first, then the exact thing, then what
-// can be answered.
-func Card(w io.Writer, q api.Question, color bool) {
-	title := "? " + Safe(q.Title)
-	if color {
-		title = "\x1b[1m" + title + "\x1b[0m"
-	}
-	fmt.Fprintln(w, title)
-	for line := range strings.Lines(Safe(q.Body)) {
-		fmt.Fprintln(w, "    "+strings.TrimRight(line, "\n"))
-	}
-	if q.Kind == "approval" {
-		always := "  a always"
-		if q.Always != "" {
-			always += " (" + Safe(q.Always) + ")"
-		}
-		fmt.Fprint(w, "  y once  r this run  h one hour"+always+"  Enter no: ")
-		return
-	}
-	for i, c := range q.Choices {
-		fmt.Fprintf(w, "  %d %s\n", i+1, Safe(c.Label))
-	}
-	fmt.Fprint(w, "  answer: ")
 }
 
 func (l *Line) settled(id string) {
@@ -431,55 +428,64 @@ func (l *Line) say(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.newline()
-	fmt.Fprintln(l.Out, Safe(text))
+	fmt.Fprintln(l.Out, Wrap(Safe(text), l.width()))
 }
 
 func (l *Line) prompt() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.open) > 0 {
+	switch {
+	case l.sending:
+		l.owed = true
+	case len(l.open) > 0 || l.busy:
+	default:
+		l.newline()
+		if !l.Quiet {
+			fmt.Fprint(l.Out, "> ")
+			l.column = true
+		}
+	}
+}
+
+// put shows a piece of an answer.
+func (l *Line) put(text string) {
+	if text == "" {
 		return
 	}
-	l.newline()
-	fmt.Fprint(l.Out, l.Prompt)
-	l.column = l.Prompt != ""
+	l.text.width = l.width()
+	l.text.write(Safe(text))
+	l.text.settle()
+	l.column = !strings.HasSuffix(text, "\n")
+}
+
+// remark shows a line beside the talk.
+func (l *Line) remark(text string) {
+	text = Wrap(Safe(text), l.width())
+	if l.Color {
+		text = "\x1b[2m" + text + "\x1b[0m"
+	}
+	fmt.Fprintln(l.Out, text)
+}
+
+func (l *Line) width() int {
+	if l.Width == nil {
+		return 0
+	}
+	return l.Width()
+}
+
+// enter follows the Enter key, which has ended the line on the screen.
+func (l *Line) enter() {
+	l.column = false
+	l.text.restart()
 }
 
 // newline ends a line that was begun.
 func (l *Line) newline() {
+	l.text.end()
 	if l.column {
 		fmt.Fprintln(l.Out)
-		l.column = false
 	}
-}
-
-func (l *Line) dim(s string) string {
-	if !l.Color {
-		return Safe(s)
-	}
-	return "\x1b[2m" + Safe(s) + "\x1b[0m"
-}
-
-// Safe makes text from outside harmless on a terminal: control characters
-// other than line feed and tab are shown, not obeyed.
-func Safe(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
-			return r
-		case r < 0x20 || r >= 0x7f && r < 0xa0:
-			return '\uFFFD'
-		case r == '\u202a' || r == '\u202b' || r == '\u202d' || r == '\u202e' || r == '\u2066' || r == '\u2067' || r == '\u2068':
-			return '\uFFFD' // direction overrides make text read as what it is not
-		}
-		return r
-	}, s)
-}
-
-func brief(s string, n int) string {
-	s = strings.Join(strings.Fields(s), " ")
-	if r := []rune(s); len(r) > n {
-		return string(r[:n-1]) + "…"
-	}
-	return s
+	l.column, l.text.code = false, false
+	l.text.restart()
 }

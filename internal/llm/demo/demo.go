@@ -29,7 +29,7 @@ func Tour() []Line {
 	return []Line{
 		{"what is in this folder?", "it looks and tells you"},
 		{"fix the typo in notes.txt", "it proposes an edit and asks you"},
-		{"run date", "it runs a command; a harmless one at once"},
+		{"run date", "it runs a harmless command at once"},
 		{"remember that the bread is in the oven", "it keeps a note in notes.md"},
 		{"count slowly to 12", "a long answer; meanwhile type: kill"},
 	}
