@@ -76,8 +76,8 @@ func newWorld(t testing.TB) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { removeAll(dir) })
-	w := &world{dir: dir, home: dir + "/home/.mercury", outside: dir + "/home/letters", work: dir + "/home/work",
-		shared: dir + "/home/shared", self: program(t), setuid: dir + "/home/work/setuid"}
+	w := &world{dir: dir, home: dir + "/person/.mercury", outside: dir + "/person/letters", work: dir + "/person/work",
+		shared: dir + "/person/shared", self: program(t), setuid: dir + "/person/work/setuid"}
 	for _, d := range []string{w.home, w.outside, w.work, w.shared} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
 			t.Fatal(err)
@@ -270,7 +270,7 @@ func TestNothingLeavesTheFence(t *testing.T) {
 			w := newWorld(t)
 			narrow := w.policy()
 			wide := w.policy()
-			wide.ReadOnly = append(wide.ReadOnly, w.dir+"/home") // Mercury's folder lies inside what is granted
+			wide.ReadOnly = append(wide.ReadOnly, w.dir+"/person") // Mercury's folder lies inside what is granted
 			w.tryAll(t, narrow, r, list(w))
 			w.tryAll(t, wide, r, slices.DeleteFunc(list(w), func(a attempt) bool {
 				return a.Name == "a file outside" || a.Name == "a folder outside" // granted now
