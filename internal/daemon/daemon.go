@@ -194,6 +194,7 @@ func (h *House) Run(ctx context.Context) error {
 	defer endRequests()
 	srv.BaseContext = func(net.Listener) context.Context { return requests }
 	g.Go(func() error {
+		h.settle(gctx)
 		if err := srv.Serve(h.listener); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("serve the API: %w", err)
 		}
@@ -224,6 +225,24 @@ func (h *House) Run(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// settle lets the engine wake before the first request is read, so that who
+// gets an answer finds a house at work. It takes one commit. Requests wait
+// meanwhile, but not for a database that does not answer: then the house says
+// so instead.
+func (h *House) settle(ctx context.Context) {
+	e := h.Engine()
+	if e == nil {
+		return
+	}
+	patience := time.NewTimer(500 * time.Millisecond)
+	defer patience.Stop()
+	select {
+	case <-e.Awake():
+	case <-patience.C:
+	case <-ctx.Done():
+	}
 }
 
 // recover tries to open the store until it can, less and less often.

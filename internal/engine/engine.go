@@ -74,7 +74,8 @@ type Engine struct {
 	out  *signal // work for the outbox
 	left *signal // something in hand is done
 
-	wakes atomic.Int64 // how often the scheduler or the outbox woke
+	wakes atomic.Int64  // how often the scheduler or the outbox woke
+	woke  chan struct{} // closed when this process takes work
 
 	mu       sync.Mutex
 	id       string // of this process in the store; a new one after it was declared dead
@@ -110,6 +111,7 @@ func New(s store.Store, o Options) *Engine {
 		runs:     newSignal(),
 		out:      newSignal(),
 		left:     newSignal(),
+		woke:     make(chan struct{}),
 		id:       mercury.NewID("ps"),
 		senders:  map[string]Sender{},
 		hands:    map[string]*hand{},
@@ -168,6 +170,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	e.stage, e.work = awake, work
 	e.todo = todo{cold: true, times: true}
 	e.mu.Unlock()
+	close(e.woke)
 	var wg sync.WaitGroup
 	loop := func(name string, fn func(context.Context) error) {
 		wg.Go(func() {
@@ -190,6 +193,10 @@ func (e *Engine) Run(ctx context.Context) error {
 	e.drain(keep, &wg, dropWork, dropSends)
 	return err
 }
+
+// Awake is closed once Run has taken back what was left in hand and begins to
+// take work: from then on a message is accepted and claimed in one commit.
+func (e *Engine) Awake() <-chan struct{} { return e.woke }
 
 // Update runs fn in one durable transaction with the engine's rules on top.
 // After the commit it wakes workers and publishes events. point names the
