@@ -30,30 +30,42 @@ type system struct {
 // strongest first. It is done once; later calls, and later starts while the
 // system and this program stay the same, return what was found.
 func (f *Fence) Probe(ctx context.Context) Report {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.report != nil {
-		return *f.report
+	if r := f.report.Load(); r != nil {
+		return *r
+	}
+	f.probing.Lock()
+	defer f.probing.Unlock()
+	if r := f.report.Load(); r != nil {
+		return *r
+	}
+	if f.opts.Self == "" {
+		return Report{Level: None, Missing: "no helper is at hand"}
 	}
 	id := f.identity()
 	if r, ok := f.cached(id); ok {
-		f.report = &r
+		f.report.Store(&r)
 		return r
 	}
 	r := f.search(ctx)
 	if ctx.Err() != nil && r.Level == None {
 		return r // cut short: it says nothing about the system
 	}
-	f.report = &r
+	f.report.Store(&r)
 	f.keep(id, r)
 	return r
 }
 
+// Known returns what a probe found, if one has been made. It never waits.
+func (f *Fence) Known() (Report, bool) {
+	if r := f.report.Load(); r != nil {
+		return *r, true
+	}
+	return Report{}, false
+}
+
 // forget makes the next call probe again, since a fence could not be built.
 func (f *Fence) forget() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.report = nil
+	f.report.Store(nil)
 	if f.opts.Cache != "" {
 		_ = os.Remove(f.opts.Cache) // else it is probed once more than needed
 	}
@@ -148,11 +160,7 @@ type kept struct {
 // switches, bubblewrap, this program, and who runs it.
 func (f *Fence) identity() string {
 	id := []string{f.sys.id, f.sys.bwrap, fmt.Sprint(os.Getuid(), f.sys.abi, planVersion)}
-	self, err := f.self()
-	if err != nil {
-		return ""
-	}
-	for _, path := range []string{self, f.sys.bwrap} {
+	for _, path := range []string{f.opts.Self, f.sys.bwrap} {
 		if info, err := os.Stat(path); err == nil {
 			id = append(id, fmt.Sprint(path, info.Size(), info.ModTime().UnixNano()))
 		}
@@ -161,7 +169,7 @@ func (f *Fence) identity() string {
 }
 
 func (f *Fence) cached(id string) (Report, bool) {
-	if f.opts.Cache == "" || id == "" || f.sys.try != nil {
+	if f.opts.Cache == "" {
 		return Report{}, false
 	}
 	b, err := os.ReadFile(f.opts.Cache)
@@ -176,7 +184,7 @@ func (f *Fence) cached(id string) (Report, bool) {
 }
 
 func (f *Fence) keep(id string, r Report) {
-	if f.opts.Cache == "" || id == "" {
+	if f.opts.Cache == "" {
 		return
 	}
 	b, err := json.Marshal(kept{id, r})

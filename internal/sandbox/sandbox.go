@@ -23,6 +23,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -66,6 +67,12 @@ type Limits struct {
 	OpenFiles int
 }
 
+// DefaultLimits are for a command that nothing is known about: enough for a
+// large build, too little to take a machine down.
+func DefaultLimits() Limits {
+	return Limits{CPU: time.Hour, Memory: machineMemory() * 3 / 4, Processes: 1024, FileSize: 16 << 30, OpenFiles: 4096}
+}
+
 // Command is what runs: a binary by its path, its argument vector with its
 // name first, its whole environment and its folder.
 type Command struct {
@@ -99,7 +106,9 @@ func (r Report) String() string {
 
 // Options tune a Fence. A zero field means its default.
 type Options struct {
-	Self string // the program that answers to __sandbox; default this one
+	// Self is the program that is the helper: its Subcommand calls Main.
+	// Without one there is no fence.
+	Self string
 	// Scratch is a folder for what fenced commands put into /tmp, one folder
 	// each, removed after them; default the system's folder for temporary
 	// files. What a killed process left in it may be removed by its owner.
@@ -114,8 +123,8 @@ type Fence struct {
 	opts Options
 	sys  system
 
-	mu     sync.Mutex // guards report, and lets one probe run at a time
-	report *Report
+	probing sync.Mutex // lets one probe run at a time
+	report  atomic.Pointer[Report]
 }
 
 // New returns a fence. It looks at nothing yet.
@@ -176,9 +185,8 @@ func (f *Fence) Command(ctx context.Context, c Command, p Policy) (*Process, err
 
 // prepare builds the process at the report's level.
 func (f *Fence) prepare(c Command, p Policy, report Report) (*Process, error) {
-	self, err := f.self()
-	if err != nil {
-		return nil, err
+	if _, err := os.Stat(f.opts.Self); err != nil {
+		return nil, fmt.Errorf("find this program: %w; restart Mercury if it was replaced", err)
 	}
 	if err := os.MkdirAll(f.opts.Scratch, 0o700); err != nil {
 		return nil, fmt.Errorf("make the folder of fenced commands: %w", err)
@@ -188,13 +196,13 @@ func (f *Fence) prepare(c Command, p Policy, report Report) (*Process, error) {
 		return nil, fmt.Errorf("make the folder of a fenced command: %w", err)
 	}
 	proc := &Process{Level: report.Level, scratch: scratch, stale: f.forget}
-	if err := f.fill(proc, self, c, p, report); err != nil {
+	if err := f.fill(proc, c, p, report); err != nil {
 		return nil, errors.Join(err, proc.Close())
 	}
 	return proc, nil
 }
 
-func (f *Fence) fill(proc *Process, self string, c Command, p Policy, report Report) error {
+func (f *Fence) fill(proc *Process, c Command, p Policy, report Report) error {
 	if err := os.Mkdir(filepath.Join(proc.scratch, "home"), 0o700); err != nil {
 		return fmt.Errorf("make the folder of a fenced command: %w", err)
 	}
@@ -210,7 +218,7 @@ func (f *Fence) fill(proc *Process, self string, c Command, p Policy, report Rep
 	if proc.limit = newGroup(p.Limits); proc.limit != nil {
 		pl.Groups = len(proc.limit.enter)
 	}
-	argv, err := wrap(self, &pl, r, scratch, report, f.sys)
+	argv, err := wrap(f.opts.Self, &pl, r, scratch, report, f.sys)
 	if err != nil {
 		return err
 	}
@@ -258,7 +266,7 @@ func (p *Process) Close() error {
 	if text := strings.TrimPrefix(said, began); text != "" {
 		return fmt.Errorf("start the command in its fence: %s", text)
 	}
-	return fmt.Errorf("the fence (%s) could not be built: %s", p.Level, "it ended before the command began")
+	return fmt.Errorf("the fence (%s) could not be built: it ended before the command began", p.Level)
 }
 
 // listen reads what the helper said. Whoever else holds the pipe is no reason
@@ -277,20 +285,9 @@ func (p *Process) listen() string {
 	return string(b[:n])
 }
 
-// self is the program that becomes the helper.
-func (f *Fence) self() (string, error) {
-	if f.opts.Self != "" {
-		return f.opts.Self, nil
-	}
-	path, err := os.Executable()
-	if err != nil {
-		return "", fmt.Errorf("find this program: %w", err)
-	}
-	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("find this program: %w; restart Mercury if it was replaced", err)
-	}
-	return path, nil
-}
+// Empty removes what the commands of a killed process left in Scratch. Only
+// who owns that folder alone may call it, while no command runs.
+func (f *Fence) Empty() { removeAll(f.opts.Scratch) }
 
 // removeAll removes a folder a command wrote in, whatever modes it left.
 func removeAll(dir string) {
