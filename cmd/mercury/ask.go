@@ -119,7 +119,7 @@ func ask(c *cobra.Command, text string, o askOptions) error {
 		if cfgErr != nil {
 			return daemon.Options{}, cfgErr
 		}
-		return daemon.Options{Home: home, Config: cfg, Version: version, Only: conversation, OnlyLatest: o.goOn,
+		return daemon.Options{Home: home, Config: cfg, Version: version, Helper: helper(), Only: conversation, OnlyLatest: o.goOn,
 			AnyPort: true, Log: logger(c.ErrOrStderr(), quieter(cfg.Log.Level))}, nil
 	})
 	if err != nil {

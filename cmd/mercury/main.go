@@ -15,6 +15,7 @@ import (
 
 	"github.com/mercury-agent/mercury/internal/config"
 	"github.com/mercury-agent/mercury/internal/mercury"
+	"github.com/mercury-agent/mercury/internal/sandbox"
 	"github.com/mercury-agent/mercury/internal/store/homelock"
 )
 
@@ -57,6 +58,9 @@ func main() {
 
 // run is the whole program but for the process around it.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	if len(args) > 0 && args[0] == sandbox.Subcommand {
+		return sandbox.Main(args[1:])
+	}
 	root := newRoot()
 	root.SetArgs(args)
 	root.SetIn(stdin)
@@ -135,6 +139,15 @@ or was no, 5 still working, 6 another Mercury owns this home.`,
 	)
 	root.CompletionOptions.HiddenDefaultCmd = false
 	return root
+}
+
+// helper is the path of this program, by which it starts fenced commands.
+func helper() string {
+	path, err := os.Executable()
+	if err != nil {
+		return "" // status says that there is no fence
+	}
+	return path
 }
 
 // noArgs is cobra.NoArgs with the exit code of a usage error and a suggestion.

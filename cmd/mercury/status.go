@@ -62,6 +62,16 @@ func printStatus(w io.Writer, st api.Status) {
 		fmt.Fprintf(w, "! %s\n", tui.Safe(p))
 	}
 	fmt.Fprintf(w, "home    %s\nlisten  http://%s\nmodel   %s\n", st.Home, st.Listen, st.Model)
+	if st.Fence != "" {
+		fmt.Fprintf(w, "fence   %s", st.Fence)
+		if st.FenceMissing != "" {
+			fmt.Fprintf(w, ": %s", tui.Safe(st.FenceMissing))
+		}
+		fmt.Fprintln(w)
+		if st.FenceCure != "" {
+			fmt.Fprintf(w, "        %s\n", tui.Safe(st.FenceCure))
+		}
+	}
 	for _, lane := range slices.Sorted(maps.Keys(st.Lanes)) {
 		if l := st.Lanes[lane]; l.Queued+l.Running+l.Waiting > 0 {
 			fmt.Fprintf(w, "%-7s %d running, %d queued, %d waiting\n", lane, l.Running, l.Queued, l.Waiting)

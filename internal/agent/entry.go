@@ -39,6 +39,7 @@ type resultData struct {
 	Result  string         `json:"result"`
 	IsError bool           `json:"is_error,omitempty"`
 	Diff    string         `json:"diff,omitempty"`
+	Fence   string         `json:"fence,omitempty"` // the fence a command ran in
 	Files   []mercury.File `json:"files,omitempty"`
 	Whole   string         `json:"whole,omitempty"` // path of the output before it was cut
 }

@@ -52,6 +52,10 @@ type About struct {
 	PID      int       `json:"pid,omitempty"`
 	Started  time.Time `json:"started_at,omitzero"`
 	Problems []string  `json:"problems,omitempty" doc:"why it is degraded, and what to do"`
+
+	Fence        string `json:"fence,omitempty" doc:"what holds commands: bwrap+landlock, bwrap, landlock, sandbox-exec or none; empty until it is known"`
+	FenceMissing string `json:"fence_missing,omitempty" doc:"why the fence is not stronger"`
+	FenceCure    string `json:"fence_cure,omitempty" doc:"what would make it stronger on this system"`
 }
 
 // Server answers HTTP.

@@ -20,6 +20,7 @@ import (
 	"github.com/mercury-agent/mercury/internal/intake"
 	"github.com/mercury-agent/mercury/internal/llm"
 	"github.com/mercury-agent/mercury/internal/mercury"
+	"github.com/mercury-agent/mercury/internal/sandbox"
 	"github.com/mercury-agent/mercury/internal/store"
 	"github.com/mercury-agent/mercury/internal/store/homelock"
 	"github.com/mercury-agent/mercury/internal/store/postgres"
@@ -34,6 +35,7 @@ type rooms struct {
 	intake   *intake.Intake
 	api      *api.Server
 	channels []*post
+	fence    *sandbox.Fence
 	idle     bool
 }
 
@@ -66,8 +68,10 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 	}
 
 	r := &rooms{store: kept, idle: o.Idle}
+	r.fence = sandbox.New(sandbox.Options{Self: o.Helper, Scratch: filepath.Join(o.Home.Files(), "fence"),
+		Cache: filepath.Join(o.Home.Files(), "fence.json")})
 	owner := strings.TrimPrefix(node, "node_")
-	profiles := newProfiles(c, o.Home, chain, owner)
+	profiles := newProfiles(c, o.Home, chain, owner, r.fence)
 	if err := os.MkdirAll(profiles.workspace, 0o755); err != nil {
 		return nil, errors.Join(&mercury.Error{Kind: mercury.Setup, Err: fmt.Errorf("make the workspace: %w", err),
 			Help: "Set workspace in mercury.yaml to a folder that you may write."}, kept.Close())
@@ -75,6 +79,7 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 	if n := shell.EndLeftovers(owner); n > 0 {
 		o.Log.Info("ended commands that a killed Mercury had left running", "processes", n)
 	}
+	r.fence.Empty()
 	turns := agent.New(profiles, agent.Options{Zone: profiles.zone, Log: o.Log})
 	limits := map[string]channel.Limits{}
 	r.engine = engine.New(kept, engine.Options{
@@ -166,6 +171,10 @@ func (r *rooms) run(ctx context.Context) error {
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return r.engine.Run(ctx) })
+	g.Go(func() error {
+		r.fence.Probe(ctx) // so that the first command need not wait for it
+		return nil
+	})
 	for _, p := range r.channels {
 		g.Go(func() error { return p.run(ctx) })
 	}

@@ -47,7 +47,10 @@ type Options struct {
 	// AnyPort listens on a free port when the configured one is taken; for
 	// runs whose address nobody needs to know beforehand.
 	AnyPort bool
-	Log     *slog.Logger // default discards
+	// Helper is the program that starts commands inside a fence when it is
+	// called by the sandbox's subcommand; without one there is no fence.
+	Helper string
+	Log    *slog.Logger // default discards
 }
 
 // House is a Mercury in this process: its lock, its store, its rooms.
@@ -185,6 +188,11 @@ func (h *House) about(context.Context) api.About {
 		Listen: h.Addr(), PID: os.Getpid(), Started: h.started, Problems: h.problems}
 	if len(a.Problems) > 0 {
 		a.State = "degraded"
+	}
+	if r := h.rooms.Load(); r != nil {
+		if report, ok := r.fence.Known(); ok {
+			a.Fence, a.FenceMissing, a.FenceCure = string(report.Level), report.Missing, report.Cure
+		}
 	}
 	return a
 }

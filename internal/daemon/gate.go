@@ -5,12 +5,15 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/mercury-agent/mercury/internal/engine"
 	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/permission"
+	"github.com/mercury-agent/mercury/internal/sandbox"
 	"github.com/mercury-agent/mercury/internal/store"
 	"github.com/mercury-agent/mercury/internal/tool"
 )
@@ -18,25 +21,40 @@ import (
 // gate puts the permission room before the tools: it passes a tool's request
 // on as a question, and the grants that the store keeps along with it.
 type gate struct {
-	permission *permission.Gate
-	engine     atomic.Pointer[engine.Engine] // set once the engine exists; before, there are no grants
+	home, user, zone string
+	fence            *sandbox.Fence
+	engine           atomic.Pointer[engine.Engine] // set once the engine exists; before, there are no grants
+
+	mu    sync.Mutex // guards judge
+	judge map[bool]*permission.Gate
 }
 
-// newGate returns the gate of a Mercury whose own folder is home. No fence
-// for commands is at hand, so automatic commands with paths ask.
-func newGate(home, zone string) *gate {
+// newGate returns the gate of a Mercury whose own folder is home.
+func newGate(home, zone string, fence *sandbox.Fence) *gate {
 	user, err := os.UserHomeDir()
 	if err != nil {
 		user = "" // a tilde is then an ordinary character
 	}
-	g := &gate{}
-	g.permission = permission.New(permission.Options{
-		Files:   permission.Files{Home: home, User: user},
-		Grants:  g,
-		Resolve: lookup,
-		Zone:    zone,
-	})
-	return g
+	return &gate{home: home, user: user, zone: zone, fence: fence, judge: map[bool]*permission.Gate{}}
+}
+
+// permission returns the judge for what this system can hold. It waits for the
+// fence's probe, which takes a moment once in a boot.
+func (g *gate) permission(ctx context.Context) *permission.Gate {
+	fenced := g.fence.Probe(ctx).Level != sandbox.None
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.judge[fenced] == nil {
+		g.judge[fenced] = permission.New(permission.Options{
+			Files:     permission.Files{Home: g.home, User: g.user},
+			Grants:    g,
+			Sandboxed: fenced,
+			Fenced:    fenced,
+			Resolve:   lookup,
+			Zone:      g.zone,
+		})
+	}
+	return g.judge[fenced]
 }
 
 func lookup(ctx context.Context, host string) ([]netip.Addr, error) {
@@ -50,25 +68,60 @@ func (g *gate) Judge(ctx context.Context, r tool.Request) mercury.Judgement {
 }
 
 // JudgeCommand implements tool.CommandGate: what the argv lane resolved is
-// what runs. A string that a person or a grant let through is the shell's.
+// what runs, inside the fence where there is one. A string that a person or a
+// grant let through is the shell's, outside it; one that passed because it is
+// fenced runs fenced or not at all.
 func (g *gate) JudgeCommand(ctx context.Context, r tool.Request) (mercury.Judgement, *tool.Command) {
-	d := g.permission.Decide(context.WithValue(ctx, runKey{}, r.RunID), permission.Question{
+	judge := g.permission(ctx)
+	d := judge.Decide(context.WithValue(ctx, runKey{}, r.RunID), permission.Question{
 		Mandate: r.Mandate, Tool: r.Tool, Accesses: r.Accesses, Dir: r.Mandate.Workspace, Taint: r.Taint})
 	if len(d.Commands) != 1 {
 		return d.Judgement, nil
 	}
 	c := d.Commands[0]
-	if c.Shell || c.Builtin != "" {
+	switch {
+	case c.Fence:
+		return d.Judgement, &tool.Command{Path: c.Path, Args: c.Args, Dir: c.Dir, Why: "sandbox", Fence: g.policy(r.Mandate, true)}
+	case c.Shell || c.Builtin != "":
 		return d.Judgement, nil
-	}
-	if c.Path == "" && d.Verdict == mercury.Allow {
+	case c.Path == "" && d.Verdict == mercury.Allow:
 		name := "the program"
 		if len(c.Args) > 0 {
 			name = c.Args[0]
 		}
 		return mercury.Judgement{Verdict: mercury.Deny, Rule: "command.missing", Why: name + " is not installed in a folder of the system's programs"}, nil
 	}
-	return d.Judgement, &tool.Command{Path: c.Path, Args: c.Args, Env: c.Env, Dir: c.Dir, Why: "argv"}
+	out := &tool.Command{Path: c.Path, Args: c.Args, Env: c.Env, Dir: c.Dir, Why: "argv"}
+	if report, ok := g.fence.Known(); ok && report.Level != sandbox.None {
+		out.Fence = g.policy(r.Mandate, false)
+	}
+	return d.Judgement, out
+}
+
+// policy is what a fenced command of a mandate may touch: it reads what is
+// granted and, with write, changes the workspace if that is granted too. It
+// never sees Mercury's own folder, nor where people keep their keys.
+func (g *gate) policy(m mercury.Mandate, write bool) *sandbox.Policy {
+	p := &sandbox.Policy{
+		ReadOnly: sandbox.Programs(g.user),
+		Hidden:   append(sandbox.Keys(g.user), g.home),
+		Limits:   sandbox.DefaultLimits(),
+	}
+	for _, s := range m.Scopes {
+		if s.Read {
+			p.ReadOnly = append(p.ReadOnly, s.Path)
+		}
+		if write && s.Write && holds(s.Path, m.Workspace) {
+			p.ReadWrite = []string{m.Workspace}
+		}
+	}
+	return p
+}
+
+// holds reports whether path is folder or lies in it.
+func holds(folder, path string) bool {
+	rel, err := filepath.Rel(folder, path)
+	return err == nil && filepath.IsLocal(rel)
 }
 
 // runKey carries the run a question belongs to down to Live, past a room that

@@ -14,6 +14,7 @@ import (
 	"github.com/mercury-agent/mercury/internal/llm"
 	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/permission"
+	"github.com/mercury-agent/mercury/internal/sandbox"
 	"github.com/mercury-agent/mercury/internal/tool"
 	"github.com/mercury-agent/mercury/internal/tool/ask"
 	"github.com/mercury-agent/mercury/internal/tool/file"
@@ -33,7 +34,7 @@ type profiles struct {
 	mode      string
 }
 
-func newProfiles(c *config.Config, home config.Home, chain *llm.Chain, owner string) *profiles {
+func newProfiles(c *config.Config, home config.Home, chain *llm.Chain, owner string, fence *sandbox.Fence) *profiles {
 	zone, err := c.Location()
 	if err != nil {
 		zone = time.Local
@@ -46,8 +47,8 @@ func newProfiles(c *config.Config, home config.Home, chain *llm.Chain, owner str
 	if len(p.scopes) == 0 {
 		p.scopes = []mercury.Scope{{Path: p.workspace, Read: true, Write: true}}
 	}
-	p.gate = newGate(home.Dir(), c.Timezone)
-	p.tools = tool.NewSet(p.gate, tools(home, owner)...)
+	p.gate = newGate(home.Dir(), c.Timezone, fence)
+	p.tools = tool.NewSet(p.gate, tools(home, owner, fence)...)
 	return p
 }
 
@@ -89,8 +90,8 @@ func (p *profiles) outputs(conversation string) string {
 }
 
 // tools are what the main agent may do.
-func tools(home config.Home, owner string) []tool.Tool {
-	return append(file.Tools(file.Options{Hidden: []string{home.Dir()}}), shell.Run(shell.Options{Owner: owner}), ask.User())
+func tools(home config.Home, owner string, fence *sandbox.Fence) []tool.Tool {
+	return append(file.Tools(file.Options{Hidden: []string{home.Dir()}}), shell.Run(shell.Options{Owner: owner, Fence: fence}), ask.User())
 }
 
 // roles says who a sender is: the terminal and the API are the owner's, on

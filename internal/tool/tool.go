@@ -16,6 +16,7 @@ import (
 	"encoding/json"
 
 	"github.com/mercury-agent/mercury/internal/mercury"
+	"github.com/mercury-agent/mercury/internal/sandbox"
 	"github.com/mercury-agent/mercury/internal/store"
 )
 
@@ -102,6 +103,10 @@ type Command struct {
 	Env  []string // whole environment, but for a mark the tool adds; nil: the tool's own minimal one
 	Dir  string   // working directory; empty: the call's workspace
 	Why  string   // how it runs, for the log: "argv", "sandbox"
+
+	// Fence, if not nil, is what the command is held to; where that cannot
+	// be done it does not run.
+	Fence *sandbox.Policy
 }
 
 // Output is what a call brought.
@@ -109,6 +114,7 @@ type Output struct {
 	Text    string         // for the model
 	IsError bool           // the call failed, and Text says why
 	Diff    string         // unified diff of what changed, for people
+	Fence   string         // the fence a command ran in, "none" without one, for people
 	Files   []mercury.File // files that go to the person
 
 	// Question is one for a person; the run parks on it, and the answer

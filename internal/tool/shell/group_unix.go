@@ -32,25 +32,34 @@ func systemEnv() []string { return nil }
 
 // A group is a command and what it started.
 type group struct {
-	id   int
-	mark string
+	id     int
+	mark   string
+	fenced bool
 }
 
-func startGroup(cmd *exec.Cmd, mark string) (*group, error) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+// startGroup gives the command a session of its own, and so no terminal: what
+// it asks for there nobody would see.
+func startGroup(cmd *exec.Cmd, mark string, fenced bool) (*group, error) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	return &group{cmd.Process.Pid, mark}, nil
+	return &group{cmd.Process.Pid, mark, fenced}, nil
 }
 
-// ask tells the group to end.
-func (g *group) ask() { _ = syscall.Kill(-g.id, syscall.SIGTERM) }
+// ask tells the group to end. Of a fenced command it is the command that is
+// told: were the fence told, it would end without giving it the time.
+func (g *group) ask() {
+	if g.fenced && signalMarked(g.mark, syscall.SIGTERM) > 0 {
+		return
+	}
+	_ = syscall.Kill(-g.id, syscall.SIGTERM)
+}
 
 // kill ends the group, and what left it. It reports whether anybody was there.
 func (g *group) kill() bool {
 	left := syscall.Kill(-g.id, syscall.SIGKILL) == nil
-	return killMarked(g.mark) > 0 || left
+	return killMarked(g.mark) > 0 || left && !g.fenced // the fence itself is nobody's leftover
 }
 
 func (g *group) release() {}

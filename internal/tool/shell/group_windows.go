@@ -10,6 +10,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/windows"
+
+	"github.com/mercury-agent/mercury/internal/sandbox"
 )
 
 var defaultPath = strings.Join([]string{
@@ -51,13 +53,19 @@ type group struct {
 
 // startGroup starts the command suspended and lets it run once it is in its
 // job, so that nothing it starts can be outside.
-func startGroup(cmd *exec.Cmd, _ string) (*group, error) {
+//
+// The job also bounds what the command uses up; nothing here holds files.
+func startGroup(cmd *exec.Cmd, _ string, _ bool) (*group, error) {
 	job, err := windows.CreateJobObject(nil, nil)
 	if err != nil {
 		return nil, fmt.Errorf("create job: %w", err)
 	}
 	limits := windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION{}
-	limits.BasicLimitInformation.LimitFlags = windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE
+	bounds := sandbox.DefaultLimits()
+	limits.BasicLimitInformation.LimitFlags = windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE |
+		windows.JOB_OBJECT_LIMIT_ACTIVE_PROCESS | windows.JOB_OBJECT_LIMIT_PROCESS_MEMORY
+	limits.BasicLimitInformation.ActiveProcessLimit = uint32(bounds.Processes)
+	limits.ProcessMemoryLimit = uintptr(bounds.Memory)
 	if _, err := windows.SetInformationJobObject(job, windows.JobObjectExtendedLimitInformation,
 		uintptr(unsafe.Pointer(&limits)), uint32(unsafe.Sizeof(limits))); err != nil {
 		windows.CloseHandle(job)

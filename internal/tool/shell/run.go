@@ -11,6 +11,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mercury-agent/mercury/internal/mercury"
+	"github.com/mercury-agent/mercury/internal/sandbox"
 	"github.com/mercury-agent/mercury/internal/tool"
 )
 
@@ -28,6 +30,47 @@ func (o Options) run(ctx context.Context, c tool.Call, command string, limit tim
 	if info, err := os.Stat(cmd.Dir); err != nil || !info.IsDir() {
 		return tool.Output{}, fmt.Errorf("the folder %s, where commands run, is gone", cmd.Dir)
 	}
+	fenced, err := o.fence(ctx, c.Exec, cmd)
+	if err != nil {
+		return tool.Output{}, err
+	}
+	out, err := o.work(ctx, c, cmd, mark, fenced, limit)
+	if fenced == nil {
+		return out, err
+	}
+	if cerr := fenced.Close(); cerr != nil && ctx.Err() == nil {
+		return tool.Output{}, &mercury.Error{Kind: mercury.Setup, Err: fmt.Errorf("%w\n%s", cerr, out.Text),
+			Help: "The next command finds out anew what this system can hold."}
+	}
+	return out, err
+}
+
+// fence makes of cmd a command that is held to what the gate demands; nil when
+// it demands nothing.
+func (o Options) fence(ctx context.Context, x *tool.Command, cmd *exec.Cmd) (*sandbox.Process, error) {
+	if x == nil || x.Fence == nil {
+		return nil, nil
+	}
+	denied := func(err error, help string) error {
+		return &mercury.Error{Kind: mercury.Denied, Err: err, Help: help}
+	}
+	if o.Fence == nil {
+		return nil, denied(errors.New("this command may run inside a fence only, and there is none"), "")
+	}
+	p, err := o.Fence.Command(ctx, sandbox.Command{Path: cmd.Path, Args: cmd.Args, Env: cmd.Env, Dir: cmd.Dir}, *x.Fence)
+	var refusal *sandbox.Refusal
+	if errors.As(err, &refusal) {
+		return nil, denied(err, refusal.Have.Cure)
+	}
+	return p, err
+}
+
+// work starts the command, in its fence if it has one, and waits for its end.
+func (o Options) work(ctx context.Context, c tool.Call, cmd *exec.Cmd, mark string, fenced *sandbox.Process, limit time.Duration) (tool.Output, error) {
+	name, level := cmd.Path, sandbox.None
+	if fenced != nil {
+		cmd, level = fenced.Cmd, fenced.Level
+	}
 	r, w, err := os.Pipe()
 	if err != nil {
 		return tool.Output{}, fmt.Errorf("open pipe: %w", err)
@@ -36,10 +79,10 @@ func (o Options) run(ctx context.Context, c tool.Call, command string, limit tim
 	cmd.Stdout, cmd.Stderr = w, w
 
 	began := time.Now()
-	g, err := startGroup(cmd, mark)
+	g, err := startGroup(cmd, mark, fenced != nil)
 	w.Close()
 	if err != nil {
-		return tool.Output{}, fmt.Errorf("start %s: %w", cmd.Path, err)
+		return tool.Output{}, fmt.Errorf("start %s: %w", name, err)
 	}
 	capture := tool.NewCapture(c)
 	copied := make(chan struct{})
@@ -68,6 +111,7 @@ func (o Options) run(ctx context.Context, c tool.Call, command string, limit tim
 		return tool.Output{}, ctx.Err()
 	}
 	out := report(text, path, ended, err, limit, time.Since(began))
+	out.Fence = string(level)
 	if left && ended == byItself {
 		out.Text += "\n[processes it left running were ended]"
 	}

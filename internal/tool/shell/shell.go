@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/mercury-agent/mercury/internal/mercury"
+	"github.com/mercury-agent/mercury/internal/sandbox"
 	"github.com/mercury-agent/mercury/internal/tool"
 )
 
@@ -34,6 +35,10 @@ type Options struct {
 	Limit time.Duration // time limit of a call that names none; default 2 min
 	Max   time.Duration // longest time limit a call may name; default 20 min
 	Grace time.Duration // between asking a command to end and ending it; default 5 s
+
+	// Fence is what holds the commands that the gate let through only inside
+	// one; without it they do not run.
+	Fence *sandbox.Fence
 
 	// Owner names this Mercury among others on the machine, in letters and
 	// digits. What it left running when it was killed is found by it.
@@ -60,7 +65,7 @@ func Run(o Options) tool.Tool {
 			return []mercury.Access{{Kind: mercury.RunCommand, Target: in.Command, Dir: c.Mandate.Workspace}}, nil
 		},
 		Show: func(_ context.Context, c tool.Call, in input) string {
-			return fmt.Sprintf("%s\n\nin %s", in.Command, c.Mandate.Workspace)
+			return fmt.Sprintf("%s\n\nin %s, outside the fence", in.Command, c.Mandate.Workspace)
 		},
 		Run: func(ctx context.Context, c tool.Call, in input) (tool.Output, error) {
 			if err := check(c, in); err != nil {

@@ -30,6 +30,16 @@ func killMarked(mark string) int {
 	return len(found)
 }
 
+// signalMarked sends one signal to each of them, and returns how many there
+// were.
+func signalMarked(mark string, signal syscall.Signal) int {
+	pids := marked(mark)
+	for _, pid := range pids {
+		_ = syscall.Kill(pid, signal) // gone already is as good
+	}
+	return len(pids)
+}
+
 func marked(mark string) []int {
 	names, err := filepath.Glob("/proc/[0-9]*/environ")
 	if err != nil {
