@@ -41,6 +41,7 @@ type resultData struct {
 	Diff    string         `json:"diff,omitempty"`
 	Files   []mercury.File `json:"files,omitempty"`
 	Whole   string         `json:"whole,omitempty"` // path of the output before it was cut
+	Loads   []string       `json:"loads,omitempty"` // tools the model is told about from here on
 }
 
 // The kinds of note the agent itself writes.

@@ -119,6 +119,9 @@ type Output struct {
 	// change of our own state is made exactly when the call is done.
 	Commit func(store.Tx) error
 
+	// Loads names tools that a model is told about from now on.
+	Loads []string
+
 	Taint     []string // outside sources in Text
 	Truncated string   // path of the whole text, when Text is only part of it
 }
