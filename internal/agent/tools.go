@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/mercury-agent/mercury/internal/engine"
 	"github.com/mercury-agent/mercury/internal/mercury"
+	"github.com/mercury-agent/mercury/internal/store"
 	"github.com/mercury-agent/mercury/internal/tool"
 )
 
@@ -54,15 +56,26 @@ func (t *turn) round(ctx context.Context, entries []mercury.Entry) error {
 		return err
 	}
 	var questions []mercury.Question
+	var fresh []*call
 	for _, c := range calls {
 		if c.ask != nil {
 			questions = append(questions, *c.ask)
+			if _, asked := t.questions[c.entry.CallID]; !asked {
+				fresh = append(fresh, c)
+			}
 		}
 	}
-	if len(questions) > 0 {
-		return t.park(ctx, questions, "waiting for your decision")
+	if len(questions) == 0 {
+		return nil
 	}
-	return nil
+	return t.park(ctx, questions, "waiting for your decision", func(tx *engine.Tx) error {
+		for _, c := range fresh {
+			if err := t.audit(tx, c.prepared, c.entry.CallID, nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // decide prepares one call anew, whatever was decided about it before: rights
@@ -328,8 +341,30 @@ func (t *turn) result(c *call, out tool.Output) engine.StepResult {
 	if out.IsError {
 		r.Err = preview(out.Text, 200)
 	}
-	if out.Commit != nil {
-		r.Commit = func(tx *engine.Tx) error { return out.Commit(tx) }
+	r.Commit = func(tx *engine.Tx) error {
+		if err := t.audit(tx, c.prepared, c.entry.CallID, c.question); err != nil || out.Commit == nil {
+			return err
+		}
+		return out.Commit(tx)
 	}
 	return r
+}
+
+// audit writes what the gate decided about a call, in the commit that the
+// decision leads to. A call that was never judged has no row.
+func (t *turn) audit(tx *engine.Tx, p tool.Prepared, callID string, asked *mercury.Question) error {
+	j := p.Judgement
+	if j.Rule == "" {
+		return nil
+	}
+	var what []string
+	for _, a := range p.Accesses {
+		what = append(what, tool.Phrase(a))
+	}
+	detail := preview(strings.Join(what, "; "), 500)
+	if asked != nil {
+		detail += " (approved: " + asked.ID + ")"
+	}
+	return tx.Audit(store.AuditRow{ID: mercury.NewID("au"), At: tx.Now(), Actor: t.run.Actor, Act: "judge",
+		Subject: t.run.ID + "/" + callID, Verdict: j.Verdict.String(), Rule: j.Rule, Detail: detail})
 }

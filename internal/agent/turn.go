@@ -85,6 +85,12 @@ func (t *turn) load(ctx context.Context) error {
 			t.entries, t.last = nil, 0
 		}
 		t.conversation = conversation
+		// The owner may have chosen another mode for the run in hand.
+		row, err := tx.Run(t.run.ID)
+		if err != nil {
+			return fmt.Errorf("read run: %w", err)
+		}
+		t.run.Mandate.Mode, t.run.Mandate.ModeUntil = row.Mandate.Mode, row.Mandate.ModeUntil
 		after := max(t.last, conversation.Head-1)
 		fresh, err := tx.Entries(t.run.ConversationID, max(after, 0), 0)
 		if err != nil {

@@ -19,17 +19,18 @@ import (
 // on as a question, and the grants that the store keeps along with it.
 type gate struct {
 	permission *permission.Gate
+	mode       string                        // the configured one
 	engine     atomic.Pointer[engine.Engine] // set once the engine exists; before, there are no grants
 }
 
 // newGate returns the gate of a Mercury whose own folder is home. No fence
 // for commands is at hand, so automatic commands with paths ask.
-func newGate(home, zone string) *gate {
+func newGate(home, zone, mode string) *gate {
 	user, err := os.UserHomeDir()
 	if err != nil {
 		user = "" // a tilde is then an ordinary character
 	}
-	g := &gate{}
+	g := &gate{mode: mode}
 	g.permission = permission.New(permission.Options{
 		Files:   permission.Files{Home: home, User: user},
 		Grants:  g,
@@ -52,6 +53,9 @@ func (g *gate) Judge(ctx context.Context, r tool.Request) mercury.Judgement {
 // JudgeCommand implements tool.CommandGate: what the argv lane resolved is
 // what runs. A string that a person or a grant let through is the shell's.
 func (g *gate) JudgeCommand(ctx context.Context, r tool.Request) (mercury.Judgement, *tool.Command) {
+	if until := r.Mandate.ModeUntil; !until.IsZero() && !time.Now().Before(until) {
+		r.Mandate.Mode = g.mode // the one that was chosen for a time is over
+	}
 	d := g.permission.Decide(context.WithValue(ctx, runKey{}, r.RunID), permission.Question{
 		Mandate: r.Mandate, Tool: r.Tool, Accesses: r.Accesses, Dir: r.Mandate.Workspace, Taint: r.Taint})
 	if len(d.Commands) != 1 {
@@ -80,7 +84,9 @@ func (g *gate) Live(ctx context.Context, actor mercury.Actor) ([]permission.Gran
 	err := e.View(ctx, func(tx store.Tx) error {
 		grants, err := tx.Grants(time.Now())
 		for _, gr := range grants {
-			same := gr.Actor.Role == actor.Role && gr.Actor.ID == actor.ID && gr.Actor.Channel == actor.Channel
+			// The owner is one person, wherever they write.
+			same := gr.Actor.Role == actor.Role &&
+				(actor.Role == mercury.Owner || gr.Actor.ID == actor.ID && gr.Actor.Channel == actor.Channel)
 			if same && !gr.Once && (gr.RunID == "" || gr.RunID == run) {
 				live = append(live, permission.Grant{ID: gr.ID, Rule: gr.Rule, Named: true})
 			}

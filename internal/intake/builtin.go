@@ -25,7 +25,14 @@ func builtin(i *Intake) []Command {
 		{Name: "yes", Aliases: []string{"approve"}, Args: "[once|run|hour|always] [QUESTION]", Help: "allow what was asked", Roles: trusted, Run: yes, Complete: grantWords},
 		{Name: "no", Aliases: []string{"deny"}, Args: "[QUESTION]", Help: "refuse what was asked", Roles: trusted, Run: no},
 		{Name: "deliveries", Help: "messages that did not surely arrive", Roles: trusted, Run: deliveries},
+		{Name: "permissions", Args: "[show|revoke GRANT|ask|guided|allow-all] [for 30m|2h|this run]",
+			Help: "what is granted; and how much is asked here", Roles: []mercury.Role{mercury.Owner}, Run: permissions, Complete: permissionWords},
+		{Name: "undo", Args: "[yes] [RUN]", Help: "take back what the last run did to files; shows it first", Roles: []mercury.Role{mercury.Owner}, Run: i.undo},
 	}
+}
+
+func permissionWords(*engine.Tx, Call) ([]string, error) {
+	return []string{"show", "revoke", "ask", "guided", "allow-all for 30m", "allow-all for 2h", "allow-all for this run"}, nil
 }
 
 func (i *Intake) help(_ *engine.Tx, call Call) (Reply, error) {
@@ -75,6 +82,13 @@ func status(tx *engine.Tx, call Call) (Reply, error) {
 	}
 	for _, q := range open {
 		fmt.Fprintf(&b, "\nWaiting for your decision: %s (/yes or /no)", q.Title)
+	}
+	mode, err := modeLine(tx, call.Conversation)
+	if err != nil {
+		return Reply{}, err
+	}
+	if mode != "" {
+		b.WriteString("\n" + mode)
 	}
 	if !call.Actor.Trusted() {
 		return Reply{Text: b.String()}, nil
