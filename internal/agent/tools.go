@@ -177,7 +177,7 @@ func (t *turn) step(e mercury.Entry) (mercury.Step, bool) {
 func (t *turn) toolCall(e mercury.Entry, d callData) tool.Call {
 	return tool.Call{
 		ID: e.CallID, RunID: t.run.ID, ConversationID: t.run.ConversationID,
-		Name: d.Tool, Args: d.Args, Mandate: t.run.Mandate, Taint: t.taint(), Outputs: t.profile.Outputs,
+		Name: d.Tool, Args: d.Args, Mandate: t.run.Mandate, Taint: t.taint(), Dir: t.folder, Outputs: t.profile.Outputs,
 		Progress: func(line string) {
 			t.publish("tool", Progress{CallID: e.CallID, Tool: d.Tool, State: "running", Line: line})
 		},

@@ -57,7 +57,7 @@ func (g *gate) JudgeCommand(ctx context.Context, r tool.Request) (mercury.Judgem
 		r.Mandate.Mode = g.mode // the one that was chosen for a time is over
 	}
 	d := g.permission.Decide(context.WithValue(ctx, runKey{}, r.RunID), permission.Question{
-		Mandate: r.Mandate, Tool: r.Tool, Accesses: r.Accesses, Dir: r.Mandate.Workspace, Taint: r.Taint})
+		Mandate: r.Mandate, Tool: r.Tool, Accesses: r.Accesses, Dir: r.Dir, Taint: r.Taint})
 	if len(d.Commands) != 1 {
 		return d.Judgement, nil
 	}

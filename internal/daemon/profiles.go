@@ -18,6 +18,7 @@ import (
 	"github.com/mercury-agent/mercury/internal/tool"
 	"github.com/mercury-agent/mercury/internal/tool/ask"
 	"github.com/mercury-agent/mercury/internal/tool/file"
+	"github.com/mercury-agent/mercury/internal/tool/message"
 	"github.com/mercury-agent/mercury/internal/tool/shell"
 )
 
@@ -97,7 +98,9 @@ func (p *profiles) outputs(conversation string) string {
 // finds when it looks for it.
 func (p *profiles) belt(owner string) (core, more []tool.Tool) {
 	core = append(p.files.Core(), shell.Run(shell.Options{Owner: owner}), ask.User())
-	more = p.files.More()
+	hidden := file.Options{Hidden: []string{p.home.Dir()}}
+	more = append(p.files.More(), message.Tools(message.Options{Files: hidden, Sent: filepath.Join(p.home.Files(), "sent"),
+		View: p.store.View, Daily: p.config.Budget.DailyTokens, Zone: p.zone})...)
 	return core, more
 }
 

@@ -150,7 +150,7 @@ func (s *Set) Prepare(ctx context.Context, c Call) Prepared {
 	r := Request{
 		Mandate: c.Mandate, Tool: c.Name, Effect: p.Effect,
 		RunID: c.RunID, ConversationID: c.ConversationID, CallID: c.ID,
-		Accesses: slices.Clone(accesses), Hash: Hash(accesses), Taint: c.Taint,
+		Accesses: slices.Clone(accesses), Hash: Hash(accesses), Taint: c.Taint, Dir: c.Folder(),
 	}
 	if g, ok := s.gate.(CommandGate); ok {
 		p.Judgement, c.Exec = g.JudgeCommand(ctx, r)

@@ -22,11 +22,13 @@ var fixtures = map[string][]string{
 	"edit_file": {
 		`{"path":"notes.txt","old_string":"beta","new_string":"BETA"}`, `{"path":"long.txt","old_string":"many","new_string":"so many","replace_all":true}`,
 	},
-	"delete_file": {`{"path":"notes.txt"}`, `{"path":"sub"}`, `{"path":"out.txt"}`},
-	"move_file":   {`{"from":"notes.txt","to":"new/deep/file.txt"}`, `{"from":"sub","to":"sub2"}`},
-	"list_dir":    {`{}`, `{"path":"sub"}`},
-	"find_files":  {`{"pattern":"*.txt"}`, `{"pattern":"**/deep.*","path":"."}`},
-	"search_text": {`{"pattern":"alpha"}`, `{"pattern":"LINE","ignore_case":true}`, `{"pattern":"CANARY|alpha","glob":"*.txt"}`, `{"pattern":"beta","path":"notes.txt"}`},
+	"delete_file":   {`{"path":"notes.txt"}`, `{"path":"sub"}`, `{"path":"out.txt"}`},
+	"move_file":     {`{"from":"notes.txt","to":"new/deep/file.txt"}`, `{"from":"sub","to":"sub2"}`},
+	"cd":            {`{"path":"sub"}`, `{"path":"."}`},
+	"approve_scope": {`{"path":"sub"}`, `{"path":".","write":true}`},
+	"list_dir":      {`{}`, `{"path":"sub"}`},
+	"find_files":    {`{"pattern":"*.txt"}`, `{"pattern":"**/deep.*","path":"."}`},
+	"search_text":   {`{"pattern":"alpha"}`, `{"pattern":"LINE","ignore_case":true}`, `{"pattern":"CANARY|alpha","glob":"*.txt"}`, `{"pattern":"beta","path":"notes.txt"}`},
 }
 
 func fixture(name string) tooltest.Fixture {

@@ -56,8 +56,8 @@ func (f *Files) Core() []tool.Tool {
 	return []tool.Tool{f.read(), f.write(), f.edit(), f.list(), f.find(), f.search()}
 }
 
-// More returns delete_file and move_file.
-func (f *Files) More() []tool.Tool { return []tool.Tool{f.remove(), f.moving()} }
+// More returns delete_file, move_file, cd and approve_scope.
+func (f *Files) More() []tool.Tool { return []tool.Tool{f.remove(), f.moving(), f.goTo(), f.scope()} }
 
 // Files is the file tools of one Mercury.
 type Files struct {

@@ -113,7 +113,7 @@ func (o Options) await(ctx context.Context, g *group, exit <-chan error, limit t
 // mark in its environment is all that is added.
 func (o Options) command(c tool.Call, command string) (cmd *exec.Cmd, mark string) {
 	mark = markName + "=" + o.Owner + "-" + rand.Text()
-	dir := c.Mandate.Workspace
+	dir := c.Folder()
 	env := []string{"PATH=" + o.Path, "HOME=" + o.Home, "LANG=C.UTF-8", "TERM=dumb"}
 	env = append(env, systemEnv()...)
 	if x := c.Exec; x != nil {
