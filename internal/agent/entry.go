@@ -49,6 +49,7 @@ const (
 	noteNudge    = "nudge"    // asks the model again after an empty answer
 	noteContinue = "continue" // asks it to go on after the output limit
 	noteFallback = "fallback" // says that another model answered
+	noteClean    = "clean"    // outside text up to Through is replaced by references
 	noteStubs    = "stubs"    // tool outputs up to Through are shortened in requests
 )
 

@@ -160,7 +160,7 @@ func visible(entries []mercury.Entry) (shown []mercury.Entry, stubs []noteData) 
 			shown = append(shown, e)
 		}
 	}
-	return shown, stubs
+	return cleaned(shown), stubs
 }
 
 type callKey struct{ run, call string }

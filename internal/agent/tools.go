@@ -287,7 +287,7 @@ func (t *turn) do(ctx context.Context, c *call) error {
 		} else {
 			t.progress(c, "done")
 		}
-		return t.result(c, out), nil
+		return t.marked(ctx, c, out)
 	})
 	if errors.Is(err, errRights) {
 		return errRights

@@ -206,7 +206,18 @@ func send(c tool.Call, d mercury.Delivery) tool.Output {
 		if !ok {
 			return errors.New("send: this transaction takes no deliveries")
 		}
-		_, _, err := e.Emit(d)
+		if _, _, err := e.Emit(d); err != nil {
+			return err
+		}
+		if d.Address != c.ConversationID || mercury.ChannelOf(d.Address) != "local" {
+			return nil
+		}
+		// Here people read the conversation, not deliveries.
+		text := d.Text
+		for _, f := range d.Files {
+			text = strings.TrimSpace(text + "\n[file " + f.Name + ": " + f.Path + "]")
+		}
+		_, err := tx.Append(c.ConversationID, mercury.Entry{Kind: mercury.NoteEntry, RunID: c.RunID, Text: text, Hidden: true})
 		return err
 	}}
 }

@@ -49,6 +49,8 @@ func (o *outbox) Emit(d mercury.Delivery) (mercury.Delivery, bool, error) {
 	return d, false, nil
 }
 
+func (o *outbox) Append(_ string, es ...mercury.Entry) ([]mercury.Entry, error) { return es, nil }
+
 func run(t *testing.T, x tool.Tool, c tool.Call) (tool.Output, *outbox) {
 	t.Helper()
 	p := tool.NewSet(&tooltest.Gate{Verdict: mercury.Allow}, x).Prepare(t.Context(), c)
