@@ -18,6 +18,7 @@ import (
 	"github.com/mercury-agent/mercury/internal/tool"
 	"github.com/mercury-agent/mercury/internal/tool/ask"
 	"github.com/mercury-agent/mercury/internal/tool/file"
+	"github.com/mercury-agent/mercury/internal/tool/git"
 	"github.com/mercury-agent/mercury/internal/tool/message"
 	"github.com/mercury-agent/mercury/internal/tool/shell"
 )
@@ -101,6 +102,7 @@ func (p *profiles) belt(owner string) (core, more []tool.Tool) {
 	hidden := file.Options{Hidden: []string{p.home.Dir()}}
 	more = append(p.files.More(), message.Tools(message.Options{Files: hidden, Sent: filepath.Join(p.home.Files(), "sent"),
 		View: p.store.View, Daily: p.config.Budget.DailyTokens, Zone: p.zone})...)
+	more = append(more, git.Tools(shell.Options{Owner: owner})...)
 	return core, more
 }
 

@@ -184,16 +184,14 @@ func (l *lane) git(args []string, dir string, scopes []mercury.Scope) (Command, 
 		return Command{}, ask("command.git", err.Error())
 	}
 	table := gitSubcommands[sub]
-	if out := l.check(check, table.repo, dir, scopes); out != nil {
-		return Command{}, *out
-	}
+	asked := l.check(check, table.repo, dir, scopes)
 	full := append([]string{"git"}, gitHardening...)
 	if table.repo {
 		place, _ := Files{}.find(mercury.ReadPath, dir, dir)
 		repo, err := findRepository(place.Path)
 		if err == nil && repo.dir != "" {
-			if out := l.check([]string{repo.dir}, false, dir, scopes); out != nil {
-				return Command{}, *out
+			if out := l.check([]string{repo.dir}, false, dir, scopes); out != nil && asked == nil {
+				asked = out
 			}
 		}
 		if err != nil {
@@ -205,5 +203,8 @@ func (l *lane) git(args []string, dir string, scopes []mercury.Scope) (Command, 
 	full = append(full, table.extra...)
 	full = append(full, args[1:]...)
 	cmd := Command{Path: l.binaries["git"], Args: full, Env: l.gitEnv, Dir: dir}
+	if asked != nil {
+		return cmd, *asked
+	}
 	return cmd, allow("command.argv", "git "+sub+" only reads, inside the granted folders")
 }

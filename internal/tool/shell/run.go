@@ -22,6 +22,19 @@ const strayWait = 300 * time.Millisecond
 // found again. It says nothing.
 const markName = "TOOL_CALL"
 
+// Exec runs the command that the gate resolved for c, and nothing else, to its
+// end or for at most limit (0: the usual one).
+func Exec(ctx context.Context, o Options, c tool.Call, limit time.Duration) (tool.Output, error) {
+	if c.Exec == nil {
+		return tool.Error("This command runs only as the gate resolves it, and it did not."), nil
+	}
+	o = o.withDefaults()
+	if limit <= 0 {
+		limit = o.Limit
+	}
+	return o.run(ctx, c, "", limit)
+}
+
 // run runs one command to its end.
 func (o Options) run(ctx context.Context, c tool.Call, command string, limit time.Duration) (tool.Output, error) {
 	cmd, mark := o.command(c, command)
