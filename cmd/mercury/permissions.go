@@ -19,7 +19,8 @@ import (
 )
 
 func permissionsCommand() *cobra.Command {
-	return group("permissions", "See what Mercury may do, and ask what it would decide", checkCommand())
+	return group("permissions", "See what Mercury may do, give or take rights, and ask what it would decide",
+		showRightsCommand(), allowCommand(), revokeCommand(), decisionsCommand(), checkCommand())
 }
 
 func checkCommand() *cobra.Command {

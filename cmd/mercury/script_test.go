@@ -51,6 +51,7 @@ var script = llmtest.Script{Default: "Noted.", Rules: []llmtest.Rule{
 	{Match: "touch", Tools: []llmtest.Call{{Name: "run_command", Args: []byte(`{"command":"touch x.txt; echo touched"}`)}}},
 	{Match: "touch", After: "touched", Reply: "It is there."},
 	{Match: "touch", After: ".*", Reply: "I left it."},
+	{Match: "write it", Tools: []llmtest.Call{{Name: "write_file", Args: []byte(`{"path":"note.txt","content":"noted\n"}`)}}, Times: 1},
 	{Match: "forever", Fault: llmtest.Hang},
 	{Match: "refuse the key", Fault: "401", Message: "Incorrect API key provided."},
 	{Match: "<data>", Reply: "I read it."},

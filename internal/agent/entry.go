@@ -42,6 +42,7 @@ type resultData struct {
 	Fence   string         `json:"fence,omitempty"` // the fence a command ran in
 	Files   []mercury.File `json:"files,omitempty"`
 	Whole   string         `json:"whole,omitempty"` // path of the output before it was cut
+	Loads   []string       `json:"loads,omitempty"` // tools the model is told about from here on
 }
 
 // The kinds of note the agent itself writes.
@@ -49,6 +50,7 @@ const (
 	noteNudge    = "nudge"    // asks the model again after an empty answer
 	noteContinue = "continue" // asks it to go on after the output limit
 	noteFallback = "fallback" // says that another model answered
+	noteClean    = "clean"    // outside text up to Through is replaced by references
 	noteStubs    = "stubs"    // tool outputs up to Through are shortened in requests
 )
 

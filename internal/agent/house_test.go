@@ -45,6 +45,7 @@ type house struct {
 	lane      mercury.Lane
 	gate      tool.Gate
 	tools     []tool.Tool
+	more      []tool.Tool // found with find_tools
 	now       func() time.Time
 	dieAt     int  // store update after which, or before which, the process is dead
 	before    bool // the update that kills does not reach the disk
@@ -97,7 +98,7 @@ func (h *house) Profile(context.Context, mercury.Run, mercury.Conversation) (Pro
 	}
 	return Profile{
 		Name: "main", Model: llm.NewChain(chain, llm.ChainOptions{Delay: time.Millisecond}), ModelName: names[0],
-		Tools: tool.NewSet(h.gate, h.tools...), Limits: h.limits, Window: h.window, MaxOutput: h.maxOutput,
+		Tools: tool.NewTieredSet(h.gate, h.tools, h.more), Limits: h.limits, Window: h.window, MaxOutput: h.maxOutput,
 		Outputs: filepath.Join(h.dir, "outputs"),
 	}, nil
 }

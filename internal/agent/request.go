@@ -58,7 +58,7 @@ func build(entries []mercury.Entry, p Profile, tail string, allowed, origins []s
 		MaxTokens: p.MaxOutput,
 	}
 	if p.Tools != nil {
-		for _, s := range p.Tools.Specs(allowed) {
+		for _, s := range p.Tools.Specs(allowed, loaded(entries)...) {
 			req.Tools = append(req.Tools, llm.Tool{Name: s.Name, Description: s.Description, Schema: s.Schema})
 		}
 	}
@@ -90,6 +90,24 @@ func build(entries []mercury.Entry, p Profile, tail string, allowed, origins []s
 	}
 	req.Messages = b.finish()
 	return req
+}
+
+// loaded names the tools beyond the core that a conversation has found or used
+// since it was begun, in that order. It follows from the entries alone, so that
+// a restart changes nothing; a summary that hides them leaves them at hand.
+func loaded(entries []mercury.Entry) []string {
+	var names []string
+	for _, e := range entries {
+		switch e.Kind {
+		case mercury.ResetEntry:
+			names = nil
+		case mercury.ToolCallEntry:
+			names = append(names, data[callData](e).Tool)
+		case mercury.ToolResultEntry:
+			names = append(names, data[resultData](e).Loads...)
+		}
+	}
+	return names
 }
 
 // modelID is the half of "provider/model" that the provider knows.
@@ -142,7 +160,7 @@ func visible(entries []mercury.Entry) (shown []mercury.Entry, stubs []noteData) 
 			shown = append(shown, e)
 		}
 	}
-	return shown, stubs
+	return cleaned(shown), stubs
 }
 
 type callKey struct{ run, call string }

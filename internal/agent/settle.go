@@ -107,7 +107,7 @@ func hasCalls(e mercury.Entry) bool {
 }
 
 // park asks people and waits for their answers without holding anything.
-func (t *turn) park(ctx context.Context, questions []mercury.Question, reason string) error {
+func (t *turn) park(ctx context.Context, questions []mercury.Question, reason string, also ...func(*engine.Tx) error) error {
 	t.phase("waiting", reason)
 	return t.w.Park(ctx, engine.Park{Questions: questions, Reason: reason}, func(tx *engine.Tx) error {
 		for _, q := range questions {
@@ -117,6 +117,11 @@ func (t *turn) park(ctx context.Context, questions []mercury.Question, reason st
 				if err != nil {
 					return fmt.Errorf("emit question: %w", err)
 				}
+			}
+		}
+		for _, fn := range also {
+			if err := fn(tx); err != nil {
+				return err
 			}
 		}
 		return nil

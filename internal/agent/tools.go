@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/mercury-agent/mercury/internal/engine"
 	"github.com/mercury-agent/mercury/internal/mercury"
+	"github.com/mercury-agent/mercury/internal/store"
 	"github.com/mercury-agent/mercury/internal/tool"
 )
 
@@ -54,15 +56,26 @@ func (t *turn) round(ctx context.Context, entries []mercury.Entry) error {
 		return err
 	}
 	var questions []mercury.Question
+	var fresh []*call
 	for _, c := range calls {
 		if c.ask != nil {
 			questions = append(questions, *c.ask)
+			if _, asked := t.questions[c.entry.CallID]; !asked {
+				fresh = append(fresh, c)
+			}
 		}
 	}
-	if len(questions) > 0 {
-		return t.park(ctx, questions, "waiting for your decision")
+	if len(questions) == 0 {
+		return nil
 	}
-	return nil
+	return t.park(ctx, questions, "waiting for your decision", func(tx *engine.Tx) error {
+		for _, c := range fresh {
+			if err := t.audit(tx, c.prepared, c.entry.CallID, nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // decide prepares one call anew, whatever was decided about it before: rights
@@ -164,7 +177,7 @@ func (t *turn) step(e mercury.Entry) (mercury.Step, bool) {
 func (t *turn) toolCall(e mercury.Entry, d callData) tool.Call {
 	return tool.Call{
 		ID: e.CallID, RunID: t.run.ID, ConversationID: t.run.ConversationID,
-		Name: d.Tool, Args: d.Args, Mandate: t.run.Mandate, Taint: t.taint(), Outputs: t.profile.Outputs,
+		Name: d.Tool, Args: d.Args, Mandate: t.run.Mandate, Taint: t.taint(), Dir: t.folder, Outputs: t.profile.Outputs,
 		Progress: func(line string) {
 			t.publish("tool", Progress{CallID: e.CallID, Tool: d.Tool, State: "running", Line: line})
 		},
@@ -274,7 +287,7 @@ func (t *turn) do(ctx context.Context, c *call) error {
 		} else {
 			t.progress(c, "done")
 		}
-		return t.result(c, out), nil
+		return t.marked(ctx, c, out)
 	})
 	if errors.Is(err, errRights) {
 		return errRights
@@ -322,14 +335,36 @@ func (t *turn) result(c *call, out tool.Output) engine.StepResult {
 	r := engine.StepResult{
 		Output: encode(toolStep{Preview: preview(out.Text, 200)}),
 		Entries: []mercury.Entry{resultEntry(t.run.ID, c.entry.Round, c.entry.CallID, resultData{
-			Tool: c.data.Tool, Result: out.Text, IsError: out.IsError, Diff: out.Diff, Fence: out.Fence, Files: out.Files, Whole: out.Truncated,
+			Tool: c.data.Tool, Result: out.Text, IsError: out.IsError, Diff: out.Diff, Fence: out.Fence, Files: out.Files, Whole: out.Truncated, Loads: out.Loads,
 		}, out.Taint)},
 	}
 	if out.IsError {
 		r.Err = preview(out.Text, 200)
 	}
-	if out.Commit != nil {
-		r.Commit = func(tx *engine.Tx) error { return out.Commit(tx) }
+	r.Commit = func(tx *engine.Tx) error {
+		if err := t.audit(tx, c.prepared, c.entry.CallID, c.question); err != nil || out.Commit == nil {
+			return err
+		}
+		return out.Commit(tx)
 	}
 	return r
+}
+
+// audit writes what the gate decided about a call, in the commit that the
+// decision leads to. A call that was never judged has no row.
+func (t *turn) audit(tx *engine.Tx, p tool.Prepared, callID string, asked *mercury.Question) error {
+	j := p.Judgement
+	if j.Rule == "" {
+		return nil
+	}
+	var what []string
+	for _, a := range p.Accesses {
+		what = append(what, tool.Phrase(a))
+	}
+	detail := preview(strings.Join(what, "; "), 500)
+	if asked != nil {
+		detail += " (approved: " + asked.ID + ")"
+	}
+	return tx.Audit(store.AuditRow{ID: mercury.NewID("au"), At: tx.Now(), Actor: t.run.Actor, Act: "judge",
+		Subject: t.run.ID + "/" + callID, Verdict: j.Verdict.String(), Rule: j.Rule, Detail: detail})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/mercury-agent/mercury/internal/llm"
 	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/store"
+	"github.com/mercury-agent/mercury/internal/tool"
 )
 
 // Turn is the handler of runs of kind "turn". It looks at what is on disk,
@@ -48,6 +49,7 @@ type turn struct {
 	since   time.Time // when this claim began
 
 	conversation mercury.Conversation
+	folder       string          // where it went; empty: its workspace
 	entries      []mercury.Entry // from the conversation's head on, with results for the holes
 	last         int64           // seq of the newest entry read
 	tail         string
@@ -86,6 +88,16 @@ func (t *turn) load(ctx context.Context) error {
 			t.entries, t.last = nil, 0
 		}
 		t.conversation = conversation
+		// The owner may have chosen another mode for the run in hand.
+		row, err := tx.Run(t.run.ID)
+		if err != nil {
+			return fmt.Errorf("read run: %w", err)
+		}
+		t.folder, err = tx.MetaValue(tool.FolderKey(t.run.ConversationID))
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return fmt.Errorf("read where the conversation is: %w", err)
+		}
+		t.run.Mandate.Mode, t.run.Mandate.ModeUntil = row.Mandate.Mode, row.Mandate.ModeUntil
 		after := max(t.last, conversation.Head-1)
 		fresh, err := tx.Entries(t.run.ConversationID, max(after, 0), 0)
 		if err != nil {

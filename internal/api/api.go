@@ -39,7 +39,9 @@ type Options struct {
 	Hosts []string
 	// About describes the house for the status route; default empty.
 	About func(ctx context.Context) About
-	Log   *slog.Logger // default discards
+	// Undo takes back what a run did, or only looks. Nil: nothing can be.
+	Undo func(ctx context.Context, tx store.Tx, run, conversation string, apply bool, by mercury.Actor) (mercury.Undone, error)
+	Log  *slog.Logger // default discards
 }
 
 // About is what only the house as a whole knows.
@@ -89,6 +91,7 @@ func New(e *engine.Engine, in *intake.Intake, token string, o Options) *Server {
 	s.deliveries()
 	s.questions()
 	s.status()
+	s.rights()
 	s.mux.HandleFunc("GET /api/events", s.events)
 	s.mux.HandleFunc("GET /api/openapi.json", s.openapi)
 	s.mux.HandleFunc("/", s.nothing)

@@ -71,7 +71,7 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 	r.fence = sandbox.New(sandbox.Options{Self: o.Helper, Scratch: filepath.Join(o.Home.Files(), "fence"),
 		Cache: filepath.Join(o.Home.Files(), "fence.json")})
 	owner := strings.TrimPrefix(node, "node_")
-	profiles := newProfiles(c, o.Home, chain, owner, r.fence)
+	profiles := newProfiles(c, o.Home, chain, kept, owner, r.fence)
 	if err := os.MkdirAll(profiles.workspace, 0o755); err != nil {
 		return nil, errors.Join(&mercury.Error{Kind: mercury.Setup, Err: fmt.Errorf("make the workspace: %w", err),
 			Help: "Set workspace in mercury.yaml to a folder that you may write."}, kept.Close())
@@ -90,8 +90,8 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 	})
 	profiles.gate.engine.Store(r.engine)
 	r.engine.Handle("turn", turns.Turn)
-	r.intake = intake.New(r.engine, intake.Options{Role: roles(c), Log: o.Log})
-	r.api = api.New(r.engine, r.intake, h.token, api.Options{Version: o.Version, About: h.about, Log: o.Log})
+	r.intake = intake.New(r.engine, intake.Options{Role: roles(c), Undo: profiles.undo, Log: o.Log})
+	r.api = api.New(r.engine, r.intake, h.token, api.Options{Version: o.Version, About: h.about, Undo: profiles.undo, Log: o.Log})
 
 	if o.Only == "" && !o.Idle {
 		if err := r.openChannels(h, node, transport); err != nil {

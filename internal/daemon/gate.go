@@ -22,6 +22,7 @@ import (
 // on as a question, and the grants that the store keeps along with it.
 type gate struct {
 	home, user, zone string
+	mode             string // the configured one
 	fence            *sandbox.Fence
 	engine           atomic.Pointer[engine.Engine] // set once the engine exists; before, there are no grants
 
@@ -30,12 +31,12 @@ type gate struct {
 }
 
 // newGate returns the gate of a Mercury whose own folder is home.
-func newGate(home, zone string, fence *sandbox.Fence) *gate {
+func newGate(home, zone, mode string, fence *sandbox.Fence) *gate {
 	user, err := os.UserHomeDir()
 	if err != nil {
 		user = "" // a tilde is then an ordinary character
 	}
-	return &gate{home: home, user: user, zone: zone, fence: fence, judge: map[bool]*permission.Gate{}}
+	return &gate{home: home, user: user, zone: zone, mode: mode, fence: fence, judge: map[bool]*permission.Gate{}}
 }
 
 // permission returns the judge for what this system can hold. It waits for the
@@ -72,9 +73,12 @@ func (g *gate) Judge(ctx context.Context, r tool.Request) mercury.Judgement {
 // grant let through is the shell's, outside it; one that passed because it is
 // fenced runs fenced or not at all.
 func (g *gate) JudgeCommand(ctx context.Context, r tool.Request) (mercury.Judgement, *tool.Command) {
+	if until := r.Mandate.ModeUntil; !until.IsZero() && !time.Now().Before(until) {
+		r.Mandate.Mode = g.mode // the one that was chosen for a time is over
+	}
 	judge := g.permission(ctx)
 	d := judge.Decide(context.WithValue(ctx, runKey{}, r.RunID), permission.Question{
-		Mandate: r.Mandate, Tool: r.Tool, Accesses: r.Accesses, Dir: r.Mandate.Workspace, Taint: r.Taint})
+		Mandate: r.Mandate, Tool: r.Tool, Accesses: r.Accesses, Dir: r.Dir, Taint: r.Taint})
 	if len(d.Commands) != 1 {
 		return d.Judgement, nil
 	}
@@ -140,7 +144,9 @@ func (g *gate) Live(ctx context.Context, actor mercury.Actor) ([]permission.Gran
 	err := e.View(ctx, func(tx store.Tx) error {
 		grants, err := tx.Grants(time.Now())
 		for _, gr := range grants {
-			same := gr.Actor.Role == actor.Role && gr.Actor.ID == actor.ID && gr.Actor.Channel == actor.Channel
+			// The owner is one person, wherever they write.
+			same := gr.Actor.Role == actor.Role &&
+				(actor.Role == mercury.Owner || gr.Actor.ID == actor.ID && gr.Actor.Channel == actor.Channel)
 			if same && !gr.Once && (gr.RunID == "" || gr.RunID == run) {
 				live = append(live, permission.Grant{ID: gr.ID, Rule: gr.Rule, Named: true})
 			}

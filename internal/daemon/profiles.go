@@ -15,9 +15,12 @@ import (
 	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/permission"
 	"github.com/mercury-agent/mercury/internal/sandbox"
+	"github.com/mercury-agent/mercury/internal/store"
 	"github.com/mercury-agent/mercury/internal/tool"
 	"github.com/mercury-agent/mercury/internal/tool/ask"
 	"github.com/mercury-agent/mercury/internal/tool/file"
+	"github.com/mercury-agent/mercury/internal/tool/git"
+	"github.com/mercury-agent/mercury/internal/tool/message"
 	"github.com/mercury-agent/mercury/internal/tool/shell"
 )
 
@@ -28,18 +31,20 @@ type profiles struct {
 	chain     *llm.Chain
 	gate      *gate
 	tools     *tool.Set
+	files     *file.Files
+	store     store.Store
 	zone      *time.Location
 	workspace string
 	scopes    []mercury.Scope
 	mode      string
 }
 
-func newProfiles(c *config.Config, home config.Home, chain *llm.Chain, owner string, fence *sandbox.Fence) *profiles {
+func newProfiles(c *config.Config, home config.Home, chain *llm.Chain, kept store.Store, owner string, fence *sandbox.Fence) *profiles {
 	zone, err := c.Location()
 	if err != nil {
 		zone = time.Local
 	}
-	p := &profiles{config: c, home: home, chain: chain, zone: zone, mode: c.Permissions.Mode,
+	p := &profiles{config: c, home: home, chain: chain, zone: zone, mode: c.Permissions.Mode, store: kept,
 		workspace: config.ExpandPath(c.Workspace)}
 	for _, s := range c.Permissions.Scopes {
 		p.scopes = append(p.scopes, mercury.Scope{Path: config.ExpandPath(s.Path), Read: s.Read, Write: s.Write})
@@ -47,8 +52,10 @@ func newProfiles(c *config.Config, home config.Home, chain *llm.Chain, owner str
 	if len(p.scopes) == 0 {
 		p.scopes = []mercury.Scope{{Path: p.workspace, Read: true, Write: true}}
 	}
-	p.gate = newGate(home.Dir(), c.Timezone, fence)
-	p.tools = tool.NewSet(p.gate, tools(home, owner, fence)...)
+	p.gate = newGate(home.Dir(), c.Timezone, p.mode, fence)
+	p.files = file.New(file.Options{Hidden: []string{home.Dir()}, Keep: kept.Blobs().Put, Trash: filepath.Join(home.Files(), "trash")})
+	core, more := p.belt(shell.Options{Owner: owner, Fence: fence})
+	p.tools = tool.NewTieredSet(p.gate, core, more)
 	return p
 }
 
@@ -56,15 +63,15 @@ func newProfiles(c *config.Config, home config.Home, chain *llm.Chain, owner str
 // mode is the conversation's own while it lasts, else the configured one, and
 // only ever the owner's. Whoever is neither owner nor admin cannot be asked.
 func (p *profiles) plan(c mercury.Conversation, in mercury.Input) (engine.NewRun, error) {
-	mode := permission.ModeAsk
+	mode, until := permission.ModeAsk, time.Time{}
 	if in.Actor.Role == mercury.Owner {
 		mode = p.mode
 		if c.Mode != "" && (c.ModeUntil.IsZero() || in.AcceptedAt.Before(c.ModeUntil)) {
-			mode = c.Mode
+			mode, until = c.Mode, c.ModeUntil
 		}
 	}
 	return engine.NewRun{Kind: "turn", Lane: mercury.Chat, ConversationID: c.ID, Actor: in.Actor,
-		Mandate: mercury.Mandate{Actor: in.Actor, Mode: mode, Interactive: in.Actor.Trusted(),
+		Mandate: mercury.Mandate{Actor: in.Actor, Mode: mode, ModeUntil: until, Interactive: in.Actor.Trusted(),
 			Scopes: p.scopes, Workspace: p.workspace, Destination: c.ID}}, nil
 }
 
@@ -89,9 +96,20 @@ func (p *profiles) outputs(conversation string) string {
 	return filepath.Join(p.home.Files(), "outputs", hex.EncodeToString(sum[:8]))
 }
 
-// tools are what the main agent may do.
-func tools(home config.Home, owner string, fence *sandbox.Fence) []tool.Tool {
-	return append(file.Tools(file.Options{Hidden: []string{home.Dir()}}), shell.Run(shell.Options{Owner: owner, Fence: fence}), ask.User())
+// belt is what the main agent may do: what it is always told of, and what it
+// finds when it looks for it.
+func (p *profiles) belt(commands shell.Options) (core, more []tool.Tool) {
+	core = append(p.files.Core(), shell.Run(commands), ask.User())
+	hidden := file.Options{Hidden: []string{p.home.Dir()}}
+	more = append(p.files.More(), message.Tools(message.Options{Files: hidden, Sent: filepath.Join(p.home.Files(), "sent"),
+		View: p.store.View, Daily: p.config.Budget.DailyTokens, Zone: p.zone})...)
+	more = append(more, git.Tools(commands)...)
+	return core, more
+}
+
+// undo takes back what a run did, or only looks.
+func (p *profiles) undo(ctx context.Context, tx store.Tx, run, conversation string, apply bool, by mercury.Actor) (mercury.Undone, error) {
+	return p.files.Undo(ctx, tx, p.store.Blobs(), run, conversation, apply, by)
 }
 
 // roles says who a sender is: the terminal and the API are the owner's, on

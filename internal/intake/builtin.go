@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mercury-agent/mercury/internal/agent"
 	"github.com/mercury-agent/mercury/internal/engine"
 	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/store"
@@ -25,7 +26,15 @@ func builtin(i *Intake) []Command {
 		{Name: "yes", Aliases: []string{"approve"}, Args: "[once|run|hour|always] [QUESTION]", Help: "allow what was asked", Roles: trusted, Run: yes, Complete: grantWords},
 		{Name: "no", Aliases: []string{"deny"}, Args: "[QUESTION]", Help: "refuse what was asked", Roles: trusted, Run: no},
 		{Name: "deliveries", Help: "messages that did not surely arrive", Roles: trusted, Run: deliveries},
+		{Name: "permissions", Args: "[show|revoke GRANT|ask|guided|allow-all] [for 30m|2h|this run]",
+			Help: "what is granted; and how much is asked here", Roles: []mercury.Role{mercury.Owner}, Run: permissions, Complete: permissionWords},
+		{Name: "clean", Help: "put away text from outside, so that it no longer makes things ask", Roles: trusted, Run: clean},
+		{Name: "undo", Args: "[yes] [RUN]", Help: "take back what the last run did to files; shows it first", Roles: []mercury.Role{mercury.Owner}, Run: i.undo},
 	}
+}
+
+func permissionWords(*engine.Tx, Call) ([]string, error) {
+	return []string{"show", "revoke", "ask", "guided", "allow-all for 30m", "allow-all for 2h", "allow-all for this run"}, nil
 }
 
 func (i *Intake) help(_ *engine.Tx, call Call) (Reply, error) {
@@ -76,6 +85,13 @@ func status(tx *engine.Tx, call Call) (Reply, error) {
 	for _, q := range open {
 		fmt.Fprintf(&b, "\nWaiting for your decision: %s (/yes or /no)", q.Title)
 	}
+	mode, err := modeLine(tx, call.Conversation)
+	if err != nil {
+		return Reply{}, err
+	}
+	if mode != "" {
+		b.WriteString("\n" + mode)
+	}
 	if !call.Actor.Trusted() {
 		return Reply{Text: b.String()}, nil
 	}
@@ -99,6 +115,26 @@ func status(tx *engine.Tx, call Call) (Reply, error) {
 		fmt.Fprintf(&b, "\n%d answers are held because you wrote again: /deliveries", n)
 	}
 	return Reply{Text: b.String()}, nil
+}
+
+// clean puts references in place of what came from outside.
+func clean(tx *engine.Tx, call Call) (Reply, error) {
+	c, err := tx.LockConversation(call.Conversation)
+	if err != nil {
+		return Reply{}, err
+	}
+	entries, err := tx.Entries(call.Conversation, max(c.Head-1, 0), 0)
+	if err != nil {
+		return Reply{}, err
+	}
+	n := agent.Cleanable(entries)
+	if n == 0 {
+		return Reply{Text: "Nothing I look at here comes from outside."}, nil
+	}
+	if _, err := tx.Append(call.Conversation, agent.CleanNote(c.LastSeq)); err != nil {
+		return Reply{}, err
+	}
+	return Reply{Text: fmt.Sprintf("%d entries with text from outside are put away: kept for you, no longer seen by me. Files that hold such text keep their mark.", n)}, nil
 }
 
 // describe says in one line where a run stands.

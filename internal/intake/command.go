@@ -31,6 +31,7 @@ type Command struct {
 
 // Call is one use of a command.
 type Call struct {
+	Context      context.Context // of the message
 	Conversation string
 	Actor        mercury.Actor
 	Channel      string
@@ -121,7 +122,7 @@ func (i *Intake) command(ctx context.Context, m mercury.Message, c Command, args
 		}
 		reply := Reply{Text: fmt.Sprintf("You may not use /%s here.", c.Name)}
 		if allowed(c, m.Sender) {
-			reply, err = c.Run(tx, Call{Conversation: m.Conversation, Actor: m.Sender, Channel: m.Channel, Args: args})
+			reply, err = c.Run(tx, Call{Context: ctx, Conversation: m.Conversation, Actor: m.Sender, Channel: m.Channel, Args: args})
 			if err != nil {
 				if mercury.KindOf(err) == mercury.Unknown || mercury.KindOf(err) == mercury.Transient {
 					return err

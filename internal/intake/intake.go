@@ -36,6 +36,9 @@ type Options struct {
 	// Rate bounds the messages of one member; default 10 per minute. Owners,
 	// admins and commands are not counted.
 	Rate Rate
+	// Undo takes back what a run did, or only looks, inside a transaction. Nil:
+	// nothing can be undone.
+	Undo func(ctx context.Context, tx store.Tx, run, conversation string, apply bool, by mercury.Actor) (mercury.Undone, error)
 	Log  *slog.Logger // default discards
 }
 

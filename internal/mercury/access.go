@@ -1,5 +1,7 @@
 package mercury
 
+import "time"
+
 // AccessKind is a verb: what a call would do to what it names.
 type AccessKind string
 
@@ -63,13 +65,14 @@ type Judgement struct {
 // and how much it may spend. It is a value passed down; a child's is a subset
 // of its parent's.
 type Mandate struct {
-	Actor       Actor    `json:"actor"`
-	Mode        string   `json:"mode"`                  // "ask", "guided", "allow-all"
-	Interactive bool     `json:"interactive,omitempty"` // a person can be asked
-	Tools       []string `json:"tools,omitempty"`       // nil: every tool of the profile
-	Scopes      []Scope  `json:"scopes,omitempty"`
-	Workspace   string   `json:"workspace,omitempty"` // where relative paths begin
-	Destination string   `json:"destination,omitempty"`
+	Actor       Actor     `json:"actor"`
+	Mode        string    `json:"mode"`                  // "ask", "guided", "allow-all"
+	ModeUntil   time.Time `json:"mode_until,omitzero"`   // zero: as long as the run; after it, the configured mode
+	Interactive bool      `json:"interactive,omitempty"` // a person can be asked
+	Tools       []string  `json:"tools,omitempty"`       // nil: every tool of the profile
+	Scopes      []Scope   `json:"scopes,omitempty"`
+	Workspace   string    `json:"workspace,omitempty"` // where relative paths begin
+	Destination string    `json:"destination,omitempty"`
 }
 
 // Scope is a folder with what may be done in it.

@@ -220,12 +220,13 @@ func (l *lane) git(args []string, dir string, scopes []mercury.Scope) (Command, 
 		}
 		full = append(full, repo.overrides()...)
 	}
-	if out := l.check(check, pathRules{content: table.repo}, here, scopes); out != nil {
-		return Command{}, *out
-	}
+	asked := l.check(check, pathRules{content: table.repo}, here, scopes)
 	full = append(full, sub)
 	full = append(full, table.extra...)
 	full = append(full, args[1:]...)
 	cmd := Command{Path: l.binaries["git"], Args: full, Env: l.gitEnv, Dir: dir}
+	if asked != nil {
+		return cmd, *asked
+	}
 	return cmd, allow("command.argv", "git "+sub+" only reads, inside the granted folders")
 }

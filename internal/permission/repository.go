@@ -14,6 +14,7 @@ import (
 type repository struct {
 	dir     string   // the folder with HEAD and config; empty when there is none
 	filters []string // drivers with programs: "filter.lfs.clean"
+	network []string // settings that decide how it talks to others
 }
 
 // findRepository looks for the repository as git would from dir: upwards, a
@@ -143,6 +144,14 @@ func sectionName(head string) (section, driver string) {
 }
 
 func (r *repository) key(section, driver, line string) error {
+	name, _, _ := strings.Cut(line, "=")
+	name = strings.ToLower(strings.TrimSpace(name))
+	switch {
+	case section == "credential" || section == "url" || section == "http" || section == "ssh" || section == "push" && name == "gpgsign",
+		section == "core" && (name == "sshcommand" || name == "gitproxy" || name == "askpass"),
+		section == "remote" && (name == "receivepack" || name == "uploadpack" || name == "vcs" || name == "proxy"):
+		r.network = append(r.network, strings.Trim(section+"."+name, "."))
+	}
 	switch section {
 	case "include", "includeif":
 		return errors.New("the repository's settings include other files")

@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"fmt"
 	"net/url"
 	"path/filepath"
 	"slices"
@@ -58,6 +59,38 @@ func lastingCommand(src string, words []string, script argv.Script) string {
 
 func plainWord(s string) bool {
 	return s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz-_:") == "" && s[0] != '-'
+}
+
+// CheckRule says what is wrong with a lasting rule that a person wrote.
+func CheckRule(rule string) error {
+	kind, what, ok := strings.Cut(rule, ":")
+	bad := func(text string) error {
+		return &mercury.Error{Kind: mercury.Invalid, Err: fmt.Errorf("the rule %q %s", rule, text),
+			Help: "A rule is kind:what, such as run:git commit *, write:/home/me/notes/**, fetch:https://example.com or send:telegram/12345."}
+	}
+	if !ok || strings.TrimSpace(what) == "" {
+		return bad("names nothing")
+	}
+	switch mercury.AccessKind(kind) {
+	case mercury.ReadPath, mercury.WritePath, mercury.DeletePath:
+		if !filepath.IsAbs(what) || filepath.Clean(what) != what {
+			return bad("needs an absolute path")
+		}
+	case mercury.RunCommand:
+		exact := strings.HasPrefix(what, "=")
+		if !exact && (!strings.HasSuffix(what, " *") || strings.TrimSpace(strings.TrimSuffix(what, "*")) == "") {
+			return bad("needs a whole command after =, or the words it begins with and then *")
+		}
+	case mercury.FetchURL:
+		u, err := url.Parse(what)
+		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.Path != "" && u.Path != "/" || u.User != nil {
+			return bad("needs a scheme and a host, and nothing after them")
+		}
+	case mercury.SendTo, mercury.Foreign, mercury.Settings, mercury.Spend:
+	default:
+		return bad("is of no kind that can be granted")
+	}
+	return nil
 }
 
 // covers reports whether rule allows access, whose path, if it has one, is

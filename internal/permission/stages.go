@@ -126,12 +126,30 @@ func (g *Gate) command(a mercury.Access, seen command, scopes []mercury.Scope, d
 		if cmd, out = g.lane.judge(seen.words, seen.dir, scopes); out.verdict == mercury.Allow {
 			return cmd, out
 		}
+		if len(a.Argv) > 0 && cmd.Path != "" { // asked about, and as hardened as without
+			out.always = lastingCommand(commandText(a), seen.words, seen.script)
+			return cmd, out
+		}
 	} else {
 		out = ask("command.syntax", seen.refuse.Error())
 	}
 	for _, c := range seen.script.Commands {
 		if name := c.Name(); !slices.Contains(d.Heads, name) {
 			d.Heads = append(d.Heads, name)
+		}
+	}
+	if len(a.Argv) > 0 {
+		cmd, handled, err := g.lane.gitWrite(a.Argv, seen.dir, scopes)
+		if err != nil {
+			return Command{}, deny("command.git", err.Error())
+		}
+		if handled {
+			out.rule, out.why = "command.git", "git "+a.Argv[1]+" changes the repository"
+			if a.Argv[1] == "push" {
+				out.rule, out.why = "command.network", "git push sends commits to another machine"
+			}
+			out.always = "run:git " + a.Argv[1] + " *"
+			return cmd, out
 		}
 	}
 	out.always = lastingCommand(commandText(a), seen.words, seen.script)
@@ -191,7 +209,7 @@ func (g *Gate) mode(q Question, a mercury.Access, out finding, d *Decision) find
 		if out.rule == "path.delete" || out.rule == "path.hardlinks" && a.Kind == mercury.ReadPath {
 			return allow("mode.guided", out.why+"; it can be undone")
 		}
-		if a.Kind == mercury.RunCommand && g.opts.Sandboxed {
+		if a.Kind == mercury.RunCommand && g.opts.Sandboxed && out.rule != "command.network" {
 			d.Commands[len(d.Commands)-1].Fence = true
 			return allow("mode.guided", "it runs fenced in: no network, and it writes only in the workspace")
 		}

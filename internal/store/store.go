@@ -79,6 +79,9 @@ type Tx interface {
 	Channels
 	Ledger
 	Rights
+	Undo
+	FileTaints
+	Jobs
 	Meta
 }
 

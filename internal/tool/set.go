@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -20,13 +21,30 @@ import (
 type Set struct {
 	gate  Gate
 	tools map[string]Tool
-	specs []Spec // by name
+	specs []Spec // sent always, by name
+	more  []Spec // sent once they were found, by name
 }
 
 // NewSet returns a set of the given tools. Two tools of one name, or a tool
 // without a valid name, are a mistake of ours and panic.
-func NewSet(g Gate, tools ...Tool) *Set {
-	s := &Set{gate: g, tools: make(map[string]Tool, len(tools))}
+func NewSet(g Gate, tools ...Tool) *Set { return NewTieredSet(g, tools, nil) }
+
+// NewTieredSet returns a set whose core tools a model is told about always,
+// and the others once it has looked for them: where there are others, the set
+// has the tool find_tools as well. All of them stand behind the same gate.
+func NewTieredSet(g Gate, core, more []Tool) *Set {
+	s := &Set{gate: g, tools: make(map[string]Tool, len(core)+len(more)+1)}
+	s.more = s.add(more)
+	if len(more) > 0 {
+		core = append(slices.Clone(core), finder(s.more))
+	}
+	s.specs = s.add(core)
+	return s
+}
+
+// add takes tools in and returns what a model is told about them, by name.
+func (s *Set) add(tools []Tool) []Spec {
+	var specs []Spec
 	for _, t := range tools {
 		spec := t.Spec()
 		if !validName(spec.Name) {
@@ -36,10 +54,10 @@ func NewSet(g Gate, tools ...Tool) *Set {
 			panic("tool: two tools are called " + spec.Name)
 		}
 		s.tools[spec.Name] = t
-		s.specs = append(s.specs, spec)
+		specs = append(specs, spec)
 	}
-	slices.SortFunc(s.specs, func(a, b Spec) int { return strings.Compare(a.Name, b.Name) })
-	return s
+	slices.SortFunc(specs, func(a, b Spec) int { return strings.Compare(a.Name, b.Name) })
+	return specs
 }
 
 // validName accepts what every provider accepts as a function's name.
@@ -55,16 +73,42 @@ func validName(name string) bool {
 	return true
 }
 
-// Specs returns what a model is told about the allowed tools, sorted by name,
-// always with the same bytes. Nil allows all; names of no tool are ignored.
-func (s *Set) Specs(allowed []string) []Spec {
-	specs := make([]Spec, 0, len(s.specs))
+// Specs returns what a model is told about the allowed tools, always with the
+// same bytes: the core by name, then what was loaded, in that order, so that
+// loading one leaves everything before it as it was. Nil allows all; names of
+// no tool are ignored. A list of allowed tools without find_tools needs no
+// finding: everything on it is sent.
+func (s *Set) Specs(allowed []string, loaded ...string) []Spec {
+	may := func(name string) bool { return allowed == nil || slices.Contains(allowed, name) }
+	specs := make([]Spec, 0, len(s.specs)+len(loaded))
 	for _, spec := range s.specs {
-		if allowed == nil || slices.Contains(allowed, spec.Name) {
+		if may(spec.Name) {
 			specs = append(specs, spec)
 		}
 	}
+	if allowed != nil && !slices.Contains(allowed, FindTools) {
+		for _, spec := range s.more {
+			if may(spec.Name) {
+				specs = append(specs, spec)
+			}
+		}
+		return specs
+	}
+	var have []string
+	for _, name := range loaded {
+		i := slices.IndexFunc(s.more, func(spec Spec) bool { return spec.Name == name })
+		if i >= 0 && may(name) && !slices.Contains(have, name) {
+			have, specs = append(have, name), append(specs, s.more[i])
+		}
+	}
 	return specs
+}
+
+// Tools returns every tool of the set, by name.
+func (s *Set) Tools() []Tool {
+	all := slices.Collect(maps.Values(s.tools))
+	slices.SortFunc(all, func(a, b Tool) int { return strings.Compare(a.Spec().Name, b.Spec().Name) })
+	return all
 }
 
 // Prepared is a judged call. Exactly one of Output, Question and Run is set: a
@@ -106,7 +150,7 @@ func (s *Set) Prepare(ctx context.Context, c Call) Prepared {
 	r := Request{
 		Mandate: c.Mandate, Tool: c.Name, Effect: p.Effect,
 		RunID: c.RunID, ConversationID: c.ConversationID, CallID: c.ID,
-		Accesses: slices.Clone(accesses), Hash: Hash(accesses), Taint: c.Taint,
+		Accesses: slices.Clone(accesses), Hash: Hash(accesses), Taint: c.Taint, Dir: c.Folder(),
 	}
 	if g, ok := s.gate.(CommandGate); ok {
 		p.Judgement, c.Exec = g.JudgeCommand(ctx, r)
@@ -152,8 +196,8 @@ func (s *Set) accesses(ctx context.Context, t Tool, c Call) (as []mercury.Access
 
 // unknown says that there is no such tool, and which one was perhaps meant.
 func (s *Set) unknown(c Call) string {
-	names := make([]string, 0, len(s.specs))
-	for _, spec := range s.specs {
+	var names []string
+	for _, spec := range slices.Concat(s.specs, s.more) {
 		if c.Mandate.Tools == nil || slices.Contains(c.Mandate.Tools, spec.Name) {
 			names = append(names, spec.Name)
 		}

@@ -72,6 +72,10 @@ type Call struct {
 	Mandate        mercury.Mandate
 	Taint          []string // sources of outside text in the request that made the call
 
+	// Dir is where relative paths and commands begin, when the conversation
+	// went somewhere else than its workspace.
+	Dir string
+
 	// Progress, if not nil, is told lines as they come. They are for people
 	// who watch; losing them loses nothing.
 	Progress func(line string)
@@ -94,6 +98,18 @@ type Call struct {
 	// shell. The Set fills it in from the gate.
 	Exec *Command
 }
+
+// Folder is where relative paths and commands of the call begin.
+func (c Call) Folder() string {
+	if c.Dir != "" {
+		return c.Dir
+	}
+	return c.Mandate.Workspace
+}
+
+// FolderKey is the name of the fact in the store that says where a
+// conversation went.
+func FolderKey(conversation string) string { return "folder/" + conversation }
 
 // Command is a command resolved by the gate: run exactly this, by execve, with
 // no shell and no search along PATH.
@@ -124,6 +140,9 @@ type Output struct {
 	// Commit, if not nil, joins the transaction that stores this result: a
 	// change of our own state is made exactly when the call is done.
 	Commit func(store.Tx) error
+
+	// Loads names tools that a model is told about from now on.
+	Loads []string
 
 	Taint     []string // outside sources in Text
 	Truncated string   // path of the whole text, when Text is only part of it
@@ -156,4 +175,5 @@ type Request struct {
 	Accesses       []mercury.Access
 	Hash           string
 	Taint          []string
+	Dir            string // where relative paths and commands begin
 }

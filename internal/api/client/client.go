@@ -155,6 +155,40 @@ func (c *Client) Answer(ctx context.Context, id, answer string) (api.Question, e
 	return out, err
 }
 
+// Grants lists the grants that hold.
+func (c *Client) Grants(ctx context.Context) (Page[api.Grant], error) {
+	return get[Page[api.Grant]](ctx, c, "/api/permissions", nil)
+}
+
+// Allow grants a rule to the owner, for d or, with 0, until it is revoked.
+func (c *Client) Allow(ctx context.Context, rule string, d time.Duration) (api.Grant, error) {
+	var out api.Grant
+	err := c.do(ctx, http.MethodPost, "/api/permissions", map[string]any{"rule": rule, "seconds": int64(d / time.Second)}, &out)
+	return out, err
+}
+
+// Revoke ends a grant.
+func (c *Client) Revoke(ctx context.Context, id string) error {
+	res, err := c.request(ctx, http.MethodDelete, "/api/permissions/"+url.PathEscape(id), nil)
+	if err != nil {
+		return err
+	}
+	return res.Body.Close()
+}
+
+// Decisions lists what was decided, newest first.
+func (c *Client) Decisions(ctx context.Context, q url.Values) (Page[api.Decision], error) {
+	return get[Page[api.Decision]](ctx, c, "/api/permissions/log", q)
+}
+
+// Undo takes back what a run did to files, or only looks. The run "last" is
+// the last one that changed something, of a conversation if one is named.
+func (c *Client) Undo(ctx context.Context, run, conversation string, apply bool) (mercury.Undone, error) {
+	var out mercury.Undone
+	err := c.do(ctx, http.MethodPost, "/api/runs/"+url.PathEscape(run)+"/undo", map[string]any{"apply": apply, "conversation": conversation}, &out)
+	return out, err
+}
+
 // Commands lists the slash commands.
 func (c *Client) Commands(ctx context.Context) (Page[api.Command], error) {
 	return get[Page[api.Command]](ctx, c, "/api/commands", nil)

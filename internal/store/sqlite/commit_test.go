@@ -297,14 +297,16 @@ func TestMigrationsTakeASnapshotOfWhatWasThere(t *testing.T) {
 	s := open(t, dir)
 	fill(t, s, "local/a")
 	s.Close()
-	more := append(sqlstore.SQLite.Migrations(),
-		sqlstore.Migration{Version: 2, Text: "CREATE TABLE more (n BIGINT NOT NULL);\nCREATE INDEX more_n ON more (n);\n"})
+	more := sqlstore.SQLite.Migrations()
+	known := len(more)
+	more = append(more,
+		sqlstore.Migration{Version: known + 1, Text: "CREATE TABLE more (n BIGINT NOT NULL);\nCREATE INDEX more_n ON more (n);\n"})
 	s, err := Open(t.Context(), dir, Options{migrations: more})
 	if err != nil {
 		t.Fatal(err)
 	}
 	info, err := s.Info(t.Context())
-	if err != nil || info.Schema != 2 {
+	if err != nil || info.Schema != known+1 {
 		t.Errorf("schema %d, %v", info.Schema, err)
 	}
 	s.Close()
@@ -315,7 +317,7 @@ func TestMigrationsTakeASnapshotOfWhatWasThere(t *testing.T) {
 	}
 
 	restored := t.TempDir()
-	b, err := os.ReadFile(filepath.Join(dir, "backups", "pre-migration-1.db"))
+	b, err := os.ReadFile(filepath.Join(dir, "backups", fmt.Sprintf("pre-migration-%d.db", known)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -333,7 +335,7 @@ func TestAFailedMigrationLeavesTheSchemaBefore(t *testing.T) {
 	fill(t, s, "local/a")
 	s.Close()
 	bad := append(sqlstore.SQLite.Migrations(),
-		sqlstore.Migration{Version: 2, Text: "CREATE TABLE more (n BIGINT NOT NULL);\nCREATE NONSENSE;\n"})
+		sqlstore.Migration{Version: len(sqlstore.SQLite.Migrations()) + 1, Text: "CREATE TABLE more (n BIGINT NOT NULL);\nCREATE NONSENSE;\n"})
 	if _, err := Open(t.Context(), dir, Options{migrations: bad}); err == nil {
 		t.Fatal("a broken migration passed")
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/store"
+	"github.com/mercury-agent/mercury/internal/store/sqlstore"
 	"github.com/mercury-agent/mercury/internal/store/storetest"
 )
 
@@ -57,7 +58,7 @@ func TestWhatWasCommittedIsThereAfterAReopening(t *testing.T) {
 		t.Fatal(err)
 	}
 	info, err := s.Info(ctx)
-	if err != nil || info.Schema != 1 || info.Rows["entry"] != 1 {
+	if err != nil || info.Schema != len(sqlstore.SQLite.Migrations()) || info.Rows["entry"] != 1 {
 		t.Errorf("info = %+v, %v", info, err)
 	}
 }

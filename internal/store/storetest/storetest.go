@@ -39,6 +39,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Home) {
 		{"processes", processTests},
 		{"ledger", ledgerTests},
 		{"rights", rightsTests},
+		{"undo", undoTests},
 		{"texts", textTests},
 		{"blobs", blobTests},
 		{"model", modelTests},

@@ -2,6 +2,7 @@ package file
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -21,9 +22,13 @@ var fixtures = map[string][]string{
 	"edit_file": {
 		`{"path":"notes.txt","old_string":"beta","new_string":"BETA"}`, `{"path":"long.txt","old_string":"many","new_string":"so many","replace_all":true}`,
 	},
-	"list_dir":    {`{}`, `{"path":"sub"}`},
-	"find_files":  {`{"pattern":"*.txt"}`, `{"pattern":"**/deep.*","path":"."}`},
-	"search_text": {`{"pattern":"alpha"}`, `{"pattern":"LINE","ignore_case":true}`, `{"pattern":"CANARY|alpha","glob":"*.txt"}`, `{"pattern":"beta","path":"notes.txt"}`},
+	"delete_file":   {`{"path":"notes.txt"}`, `{"path":"sub"}`, `{"path":"out.txt"}`},
+	"move_file":     {`{"from":"notes.txt","to":"new/deep/file.txt"}`, `{"from":"sub","to":"sub2"}`},
+	"cd":            {`{"path":"sub"}`, `{"path":"."}`},
+	"approve_scope": {`{"path":"sub"}`, `{"path":".","write":true}`},
+	"list_dir":      {`{}`, `{"path":"sub"}`},
+	"find_files":    {`{"pattern":"*.txt"}`, `{"pattern":"**/deep.*","path":"."}`},
+	"search_text":   {`{"pattern":"alpha"}`, `{"pattern":"LINE","ignore_case":true}`, `{"pattern":"CANARY|alpha","glob":"*.txt"}`, `{"pattern":"beta","path":"notes.txt"}`},
 }
 
 func fixture(name string) tooltest.Fixture {
@@ -31,7 +36,8 @@ func fixture(name string) tooltest.Fixture {
 }
 
 func named(w tooltest.World, name string) tool.Tool {
-	for _, t := range Tools(Options{Hidden: []string{w.Home}}) {
+	f := New(Options{Hidden: []string{w.Home}, Trash: filepath.Join(w.Outputs, "trash")})
+	for _, t := range append(f.Core(), f.More()...) {
 		if t.Spec().Name == name {
 			return t
 		}

@@ -21,7 +21,7 @@ type editInput struct {
 }
 
 // edit is the tool that changes part of a file.
-func (f *files) edit() tool.Tool {
+func (f *Files) edit() tool.Tool {
 	return tool.Define(tool.Definition[editInput]{
 		Name: "edit_file", Usage: editUsage, Effect: mercury.Once,
 		Access: func(_ context.Context, c tool.Call, in editInput) ([]mercury.Access, error) {
@@ -55,7 +55,7 @@ func prefixed(mark, text string) string {
 	return b.String()
 }
 
-func (f *files) runEdit(ctx context.Context, c tool.Call, in editInput) (tool.Output, error) {
+func (f *Files) runEdit(ctx context.Context, c tool.Call, in editInput) (tool.Output, error) {
 	v := NewView(f.opts, c)
 	real, err := v.admit(mercury.WritePath, in.Path)
 	if err != nil {
@@ -79,6 +79,7 @@ func (f *files) runEdit(ctx context.Context, c tool.Call, in editInput) (tool.Ou
 	if len(after) > changeMax {
 		return tool.Output{}, invalid(fmt.Sprintf("%s would grow to %s", in.Path, bytesText(int64(len(after)))), "")
 	}
+	r := f.replaced(ctx, c, p, real, content, []byte(after), nil)
 	if err := p.replace(ctx, []byte(after)); err != nil {
 		return tool.Output{}, explain(in.Path, err)
 	}
@@ -86,7 +87,7 @@ func (f *files) runEdit(ctx context.Context, c tool.Call, in editInput) (tool.Ou
 	if len(at) > 1 {
 		text = fmt.Sprintf("Changed %s in %d places, at lines %s.", real, len(at), lineList(at))
 	}
-	return tool.Output{Text: text, Diff: diff(real, content, []byte(after))}, nil
+	return remember(tool.Output{Text: text, Diff: diff(real, content, []byte(after))}, r), nil
 }
 
 // replaceText does the edit and returns the lines it changed. In a file whose
@@ -209,7 +210,7 @@ func lineList(at []int) string {
 
 // probeEdit finds out whether an interrupted edit happened, where the two
 // strings do not contain each other and only one of them is there.
-func (f *files) probeEdit(_ context.Context, c tool.Call, in editInput) (*tool.Output, bool, error) {
+func (f *Files) probeEdit(_ context.Context, c tool.Call, in editInput) (*tool.Output, bool, error) {
 	data, err := f.current(c, in.Path)
 	if err != nil {
 		return nil, false, err

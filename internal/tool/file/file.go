@@ -13,6 +13,7 @@
 package file
 
 import (
+	"context"
 	"hash/maphash"
 	"sync"
 
@@ -32,16 +33,34 @@ type Options struct {
 	// out though the folder was allowed, such as key files. Naming one in a
 	// call of its own puts it before the gate.
 	Private func(path string) bool
+
+	// Keep stores a content that a call replaces, so that it can be put back.
+	// Nil: writes are not remembered.
+	Keep func(ctx context.Context, content []byte) (ref string, err error)
+
+	// Trash is the folder that keeps what is deleted, out of reach of every
+	// tool. Empty: nothing is deleted.
+	Trash string
 }
 
-// Tools returns read_file, write_file, edit_file, list_dir, find_files and
+// New returns the file tools. They share locks, so that what one of them reads
+// and puts back is one act; Undo takes part in that.
+func New(o Options) *Files { return &Files{opts: o, seed: maphash.MakeSeed()} }
+
+// Tools returns New's core tools.
+func Tools(o Options) []tool.Tool { return New(o).Core() }
+
+// Core returns read_file, write_file, edit_file, list_dir, find_files and
 // search_text.
-func Tools(o Options) []tool.Tool {
-	f := &files{opts: o, seed: maphash.MakeSeed()}
+func (f *Files) Core() []tool.Tool {
 	return []tool.Tool{f.read(), f.write(), f.edit(), f.list(), f.find(), f.search()}
 }
 
-type files struct {
+// More returns delete_file, move_file, cd and approve_scope.
+func (f *Files) More() []tool.Tool { return []tool.Tool{f.remove(), f.moving(), f.goTo(), f.scope()} }
+
+// Files is the file tools of one Mercury.
+type Files struct {
 	opts Options
 
 	// One lock for each stripe of paths makes reading a file, changing it and
@@ -51,7 +70,7 @@ type files struct {
 }
 
 // lock keeps other calls of this process from changing path until unlocked.
-func (f *files) lock(path string) (unlock func()) {
+func (f *Files) lock(path string) (unlock func()) {
 	m := &f.locks[maphash.String(f.seed, path)%uint64(len(f.locks))]
 	m.Lock()
 	return m.Unlock

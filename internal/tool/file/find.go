@@ -27,7 +27,7 @@ type findInput struct {
 const findMax = 1000
 
 // find is the tool that finds files by name.
-func (f *files) find() tool.Tool {
+func (f *Files) find() tool.Tool {
 	return tool.Define(tool.Definition[findInput]{
 		Name: "find_files", Usage: findUsage, Effect: mercury.Read,
 		Access: func(_ context.Context, c tool.Call, in findInput) ([]mercury.Access, error) {

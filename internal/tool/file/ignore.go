@@ -169,7 +169,7 @@ func (v *View) ignoresAbove(dir string) ignores {
 }
 
 // walkAccess states a walk: the folder, and what is read above it.
-func (f *files) walkAccess(v *View, path string) ([]mercury.Access, error) {
+func (f *Files) walkAccess(v *View, path string) ([]mercury.Access, error) {
 	a, err := v.Access(mercury.ReadPath, path)
 	if err != nil {
 		return nil, err

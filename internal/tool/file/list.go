@@ -23,7 +23,7 @@ type listInput struct {
 const listMax = 1000
 
 // list is the tool that shows a folder.
-func (f *files) list() tool.Tool {
+func (f *Files) list() tool.Tool {
 	return tool.Define(tool.Definition[listInput]{
 		Name: "list_dir", Usage: listUsage, Effect: mercury.Read,
 		Access: func(_ context.Context, c tool.Call, in listInput) ([]mercury.Access, error) {

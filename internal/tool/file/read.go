@@ -33,7 +33,7 @@ const (
 )
 
 // read is the tool that shows a file.
-func (f *files) read() tool.Tool {
+func (f *Files) read() tool.Tool {
 	return tool.Define(tool.Definition[readInput]{
 		Name: "read_file", Usage: readUsage, Effect: mercury.Read,
 		Access: func(_ context.Context, c tool.Call, in readInput) ([]mercury.Access, error) {
@@ -50,7 +50,7 @@ func (f *files) read() tool.Tool {
 	})
 }
 
-func (f *files) access(c tool.Call, kind mercury.AccessKind, path string) ([]mercury.Access, error) {
+func (f *Files) access(c tool.Call, kind mercury.AccessKind, path string) ([]mercury.Access, error) {
 	a, err := NewView(f.opts, c).Access(kind, path)
 	if err != nil {
 		return nil, err

@@ -39,7 +39,7 @@ const (
 // search is the tool that finds lines. It reads every file itself, through
 // the view: a search program would open them by path, where a link may have
 // been swapped in, and knows nothing of closed folders.
-func (f *files) search() tool.Tool {
+func (f *Files) search() tool.Tool {
 	return tool.Define(tool.Definition[searchInput]{
 		Name: "search_text", Usage: searchUsage, Effect: mercury.Read,
 		Access: func(_ context.Context, c tool.Call, in searchInput) ([]mercury.Access, error) {
@@ -52,7 +52,7 @@ func (f *files) search() tool.Tool {
 	})
 }
 
-func (f *files) runSearch(ctx context.Context, c tool.Call, in searchInput) (tool.Output, error) {
+func (f *Files) runSearch(ctx context.Context, c tool.Call, in searchInput) (tool.Output, error) {
 	s, err := newSearch(in)
 	if err != nil {
 		return tool.Output{}, err

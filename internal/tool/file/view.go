@@ -36,7 +36,7 @@ type scope struct {
 
 // NewView returns the view of c.
 func NewView(o Options, c tool.Call) *View {
-	v := &View{opts: o, workspace: c.Mandate.Workspace, grants: c.Granted, granted: c.Granted != nil}
+	v := &View{opts: o, workspace: c.Folder(), grants: c.Granted, granted: c.Granted != nil}
 	if c.Outputs != "" {
 		if real, err := resolve(c.Outputs); err == nil {
 			v.outputs = real

@@ -36,7 +36,7 @@ type walker struct {
 }
 
 // start opens the folder path and returns a walker for it.
-func (f *files) start(ctx context.Context, c tool.Call, path string) (w *walker, dir *os.Root, real string, err error) {
+func (f *Files) start(ctx context.Context, c tool.Call, path string) (w *walker, dir *os.Root, real string, err error) {
 	v := NewView(f.opts, c)
 	real, err = v.admit(mercury.ReadPath, path)
 	if err != nil {

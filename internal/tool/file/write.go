@@ -21,7 +21,7 @@ type writeInput struct {
 }
 
 // write is the tool that creates or overwrites a file.
-func (f *files) write() tool.Tool {
+func (f *Files) write() tool.Tool {
 	return tool.Define(tool.Definition[writeInput]{
 		Name: "write_file", Usage: writeUsage, Effect: mercury.Once,
 		Access: func(_ context.Context, c tool.Call, in writeInput) ([]mercury.Access, error) {
@@ -38,7 +38,7 @@ func (f *files) write() tool.Tool {
 	})
 }
 
-func (f *files) runWrite(ctx context.Context, c tool.Call, in writeInput) (tool.Output, error) {
+func (f *Files) runWrite(ctx context.Context, c tool.Call, in writeInput) (tool.Output, error) {
 	v := NewView(f.opts, c)
 	real, err := v.admit(mercury.WritePath, in.Path)
 	if err != nil {
@@ -53,13 +53,14 @@ func (f *files) runWrite(ctx context.Context, c tool.Call, in writeInput) (tool.
 
 	data := []byte(in.Content)
 	if p.old == nil {
+		r := f.replaced(ctx, c, p, real, nil, data, nil)
 		if err := p.replace(ctx, data); err != nil {
 			return tool.Output{}, explain(in.Path, err)
 		}
-		return tool.Output{
+		return remember(tool.Output{
 			Text: fmt.Sprintf("Created %s (%s).", real, bytesText(int64(len(data)))),
 			Diff: diff(real, nil, data),
-		}, nil
+		}, r), nil
 	}
 	// The old content is for the diff alone; a file too large to compare is
 	// still replaced.
@@ -71,6 +72,7 @@ func (f *files) runWrite(ctx context.Context, c tool.Call, in writeInput) (tool.
 		return tool.Output{Text: fmt.Sprintf("%s has this content already; nothing was written.", real)}, nil
 	}
 	comparable := err == nil
+	r := f.replaced(ctx, c, p, real, before, data, err)
 	if err := p.replace(ctx, data); err != nil {
 		return tool.Output{}, explain(in.Path, err)
 	}
@@ -81,13 +83,13 @@ func (f *files) runWrite(ctx context.Context, c tool.Call, in writeInput) (tool.
 			out.Text = fmt.Sprintf("Changed %s (+%d −%d lines, now %s).", real, added, removed, bytesText(int64(len(data))))
 		}
 	}
-	return out, nil
+	return remember(out, r), nil
 }
 
 // probeWrite finds out whether an interrupted write happened. The file is
 // replaced in one step, so it holds the wanted content or the write did not
 // happen; unless someone wrote after it, which nobody can tell.
-func (f *files) probeWrite(_ context.Context, c tool.Call, in writeInput) (*tool.Output, bool, error) {
+func (f *Files) probeWrite(_ context.Context, c tool.Call, in writeInput) (*tool.Output, bool, error) {
 	data, err := f.current(c, in.Path)
 	if errors.Is(err, fs.ErrNotExist) || mercury.KindOf(err) == mercury.NotFound {
 		return nil, true, nil
@@ -102,7 +104,7 @@ func (f *files) probeWrite(_ context.Context, c tool.Call, in writeInput) (*tool
 }
 
 // current reads the file a call writes, for a probe.
-func (f *files) current(c tool.Call, path string) ([]byte, error) {
+func (f *Files) current(c tool.Call, path string) ([]byte, error) {
 	v := NewView(f.opts, c)
 	real, err := v.admit(mercury.WritePath, path)
 	if err != nil {

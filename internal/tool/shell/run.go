@@ -24,6 +24,19 @@ const strayWait = 300 * time.Millisecond
 // found again. It says nothing.
 const markName = "TOOL_CALL"
 
+// Exec runs the command that the gate resolved for c, and nothing else, to its
+// end or for at most limit (0: the usual one).
+func Exec(ctx context.Context, o Options, c tool.Call, limit time.Duration) (tool.Output, error) {
+	if c.Exec == nil {
+		return tool.Error("This command runs only as the gate resolves it, and it did not."), nil
+	}
+	o = o.withDefaults()
+	if limit <= 0 {
+		limit = o.Limit
+	}
+	return o.run(ctx, c, "", limit)
+}
+
 // run runs one command to its end.
 func (o Options) run(ctx context.Context, c tool.Call, command string, limit time.Duration) (tool.Output, error) {
 	cmd, mark := o.command(c, command)
@@ -157,7 +170,7 @@ func (o Options) await(ctx context.Context, g *group, exit <-chan error, limit t
 // mark in its environment is all that is added.
 func (o Options) command(c tool.Call, command string) (cmd *exec.Cmd, mark string) {
 	mark = markName + "=" + o.Owner + "-" + rand.Text()
-	dir := c.Mandate.Workspace
+	dir := c.Folder()
 	env := []string{"PATH=" + o.Path, "HOME=" + o.Home, "LANG=C.UTF-8", "TERM=dumb"}
 	env = append(env, systemEnv()...)
 	if x := c.Exec; x != nil {

@@ -62,10 +62,10 @@ func Run(o Options) tool.Tool {
 			if err := check(c, in); err != nil {
 				return nil, err
 			}
-			return []mercury.Access{{Kind: mercury.RunCommand, Target: in.Command, Dir: c.Mandate.Workspace}}, nil
+			return []mercury.Access{{Kind: mercury.RunCommand, Target: in.Command, Dir: c.Folder()}}, nil
 		},
 		Show: func(_ context.Context, c tool.Call, in input) string {
-			return fmt.Sprintf("%s\n\nin %s, outside the fence", in.Command, c.Mandate.Workspace)
+			return fmt.Sprintf("%s\n\nin %s, outside the fence", in.Command, c.Folder())
 		},
 		Run: func(ctx context.Context, c tool.Call, in input) (tool.Output, error) {
 			if err := check(c, in); err != nil {
@@ -125,7 +125,7 @@ func check(c tool.Call, in input) error {
 		return &mercury.Error{Kind: mercury.Invalid, Err: fmt.Errorf("the command has %d bytes; at most %d can be run", len(in.Command), commandMax), Help: "Write a script with write_file and run that."}
 	case in.TimeoutSeconds < 0:
 		return invalid("timeout_seconds must not be negative")
-	case !filepath.IsAbs(c.Mandate.Workspace):
+	case !filepath.IsAbs(c.Folder()):
 		return invalid("there is no workspace to run a command in")
 	}
 	return nil
@@ -138,7 +138,7 @@ func invalid(text string) error {
 // granted reports whether this very command was allowed.
 func granted(c tool.Call, in input) bool {
 	for _, g := range c.Granted {
-		if g.Kind == mercury.RunCommand && g.Target == in.Command && g.Dir == c.Mandate.Workspace {
+		if g.Kind == mercury.RunCommand && g.Target == in.Command && g.Dir == c.Folder() {
 			return true
 		}
 	}

@@ -362,12 +362,13 @@ func differences(a, b map[string]string) []string {
 }
 
 // covered reports whether an access allows path to change. A file that is
-// written may bring the folders above it.
+// written may bring the folders above it, and a folder goes with what is in it.
 func covered(path string, granted []mercury.Access) bool {
 	return slices.ContainsFunc(granted, func(a mercury.Access) bool {
 		switch a.Kind {
 		case mercury.WritePath, mercury.DeletePath:
-			return path == a.Target || strings.HasPrefix(a.Target, path+string(filepath.Separator))
+			sep := string(filepath.Separator)
+			return path == a.Target || strings.HasPrefix(a.Target, path+sep) || strings.HasPrefix(path, a.Target+sep)
 		case mercury.RunCommand:
 			return a.Dir != "" && strings.HasPrefix(path, a.Dir)
 		}
