@@ -1,0 +1,113 @@
+package shell
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mercury-agent/mercury/internal/mercury"
+	"github.com/mercury-agent/mercury/internal/sandbox"
+	"github.com/mercury-agent/mercury/internal/testenv"
+	"github.com/mercury-agent/mercury/internal/tool"
+	"github.com/mercury-agent/mercury/internal/tool/tooltest"
+)
+
+// The test program is the fence's helper, as Mercury is.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == sandbox.Subcommand {
+		os.Exit(sandbox.Main(os.Args[2:]))
+	}
+	os.Exit(m.Run())
+}
+
+func newFence(t *testing.T) *sandbox.Fence {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := sandbox.New(sandbox.Options{Self: self, Scratch: t.TempDir(), Bwrap: testenv.Need(t, "bwrap")})
+	if r := f.Probe(t.Context()); r.Level == sandbox.None {
+		testenv.Missing(t, "a fence", r.String())
+	}
+	return f
+}
+
+// fenced is a call whose command the gate let through inside a fence only.
+func fenced(w tooltest.World, command string) tool.Call {
+	c := call(w, command)
+	c.Exec = &tool.Command{Path: "/bin/sh", Args: []string{"sh", "-c", command}, Dir: w.Workspace,
+		Fence: &sandbox.Policy{ReadWrite: []string{w.Workspace}, Hidden: []string{w.Home}}}
+	return c
+}
+
+func TestAFencedCommandIsHeld(t *testing.T) {
+	f := newFence(t)
+	w := tooltest.NewWorld(t)
+	out := do(t, Options{Fence: f}, fenced(w, "cat "+w.Outside+"/secret.txt; cat home/token; cat notes.txt; echo x > new; exit 3"))
+	if strings.Contains(out.Text, tooltest.Secret) || !strings.Contains(out.Text, "alpha\nbeta") || !strings.Contains(out.Text, "[exit code 3]") || !out.IsError {
+		t.Errorf("got %q", out.Text)
+	}
+	if report, _ := f.Known(); out.Fence != string(report.Level) || strings.Contains(out.Text, out.Fence) {
+		t.Errorf("the level is %q, and the model reads %q", out.Fence, out.Text)
+	}
+	if _, err := os.Stat(filepath.Join(w.Workspace, "new")); err != nil {
+		t.Error(err)
+	}
+	if out := do(t, Options{Fence: f}, call(w, "echo hello")); out.Fence != "none" {
+		t.Errorf("a command that a person allowed ran in %q", out.Fence)
+	}
+}
+
+func TestAFencedCommandMayTidyUpAndNothingSurvivesIt(t *testing.T) {
+	w := tooltest.NewWorld(t)
+	o := Options{Fence: newFence(t), Limit: 2 * time.Second}
+	out := do(t, o, fenced(w, `trap 'echo tidy > tidied; exit 0' TERM; echo begun; setsid sleep 60 & while :; do sleep 0.05; done`))
+	if !strings.Contains(out.Text, "begun") || !strings.Contains(out.Text, "time limit") {
+		t.Errorf("got %q", out.Text)
+	}
+	if _, err := os.Stat(filepath.Join(w.Workspace, "tidied")); err != nil {
+		t.Error("it was not given the time")
+	}
+	if out := do(t, Options{Fence: o.Fence}, fenced(w, "echo fine")); out.Text != "fine\n[exit code 0]" {
+		t.Errorf("got %q", out.Text)
+	}
+}
+
+func TestCancellationEndsAFencedCommand(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	c := fenced(tooltest.NewWorld(t), "echo up; exec sleep 60")
+	c.Progress = func(string) { cancel() }
+	began := time.Now()
+	if _, err := Run(Options{Fence: newFence(t)}).Run(ctx, c); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("took %v", took)
+	}
+}
+
+func TestWithoutAFenceAFencedCommandDoesNotRun(t *testing.T) {
+	w := tooltest.NewWorld(t)
+	for _, o := range []Options{{}, {Fence: sandbox.New(sandbox.Options{})}} {
+		_, err := Run(o).Run(t.Context(), fenced(w, "echo x > ran"))
+		if mercury.KindOf(err) != mercury.Denied {
+			t.Errorf("got %v", err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(w.Workspace, "ran")); err == nil {
+		t.Error("it ran")
+	}
+}
+
+func TestAnApprovalSaysThatNoFenceHolds(t *testing.T) {
+	w := tooltest.NewWorld(t)
+	text := Run(Options{}).(tool.Shower).Show(t.Context(), call(w, "make all"))
+	if !strings.HasPrefix(text, "make all\n") || !strings.Contains(text, "outside the fence") {
+		t.Errorf("got %q", text)
+	}
+}
