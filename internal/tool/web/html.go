@@ -20,7 +20,7 @@ import (
 // html writes a page as Markdown: what is worth reading of it where that can
 // be told apart, else everything but its menus.
 func (f *fetcher) html(ctx context.Context, p page, w io.Writer) error {
-	return f.turn(ctx, p.body.size, func() error {
+	return f.turn(ctx, min(p.body.size, slimMax), func() error {
 		r, err := p.text()
 		if err != nil {
 			return err

@@ -12,9 +12,10 @@ import (
 
 // Bounds of a page before it is parsed. A parsed page is a hundred times as
 // large as its tags, so these hold memory and time whatever a page consists
-// of.
+// of. A model is shown 50 KB.
 const (
-	tagsMax  = 30_000
+	slimMax  = 384 << 10
+	tagsMax  = 10_000
 	valueMax = 2 << 10 // bytes of one attribute
 )
 
@@ -49,6 +50,9 @@ func prune(r io.Reader, at *url.URL) (slim []byte, cut bool, err error) {
 			}
 			return out.Bytes(), false, nil
 		}
+		if out.Len() > slimMax {
+			return out.Bytes(), true, nil
+		}
 		if skipping != "" {
 			name, _ := z.TagName()
 			switch {
@@ -64,7 +68,8 @@ func prune(r io.Reader, at *url.URL) (slim []byte, cut bool, err error) {
 		}
 		switch kind {
 		case html.TextToken:
-			out.Write(z.Raw())
+			raw := z.Raw()
+			out.Write(raw[:min(len(raw), slimMax)])
 		case html.EndTagToken:
 			name, _ := z.TagName()
 			out.WriteString("</")

@@ -40,18 +40,12 @@ func (f *fetcher) read(ctx context.Context, p page, raw bool, w io.Writer) error
 	}
 	kind := p.mediaType
 	switch {
-	case kind == "text/html" || kind == "application/xhtml+xml":
-		if raw {
-			return p.plain(w)
-		}
+	case !raw && (kind == "text/html" || kind == "application/xhtml+xml"):
 		return f.html(ctx, p, w)
-	case kind == "application/json" || strings.HasSuffix(kind, "+json"):
-		if raw {
-			return p.plain(w)
-		}
+	case !raw && (kind == "application/json" || strings.HasSuffix(kind, "+json")) && !p.cut && p.body.size <= jsonMax:
 		return f.json(ctx, p, w)
 	case textual(kind):
-		return p.plain(w)
+		return f.turn(ctx, heldMax, func() error { return p.plain(w) })
 	case kind == "application/pdf":
 		return f.pdf(ctx, p, w)
 	case strings.HasPrefix(kind, "image/"):
@@ -62,11 +56,11 @@ func (f *fetcher) read(ctx context.Context, p page, raw bool, w io.Writer) error
 }
 
 func textual(kind string) bool {
-	if strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "+xml") || strings.HasSuffix(kind, "+yaml") {
+	if strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "+xml") || strings.HasSuffix(kind, "+yaml") || strings.HasSuffix(kind, "+json") {
 		return true
 	}
 	switch kind {
-	case "application/xml", "application/javascript", "application/x-javascript", "application/ecmascript", "application/yaml",
+	case "application/json", "application/xhtml+xml", "application/xml", "application/javascript", "application/x-javascript", "application/ecmascript", "application/yaml",
 		"application/x-yaml", "application/toml", "application/x-sh", "application/sql", "application/graphql",
 		"application/x-ndjson", "application/jsonl", "application/x-www-form-urlencoded", "application/x-httpd-php":
 		return true
@@ -113,21 +107,21 @@ func (p page) sayCut(w io.Writer) error {
 	return err
 }
 
-// jsonMax bounds the text of JSON written with indents; deeply nested JSON
-// grows without bound.
-const jsonMax = 4 * bodyMax
+// jsonMax bounds the JSON that is written with indents. Deeply nested JSON
+// grows far beyond its size, so indentedMax bounds what it becomes.
+const (
+	jsonMax     = 256 << 10
+	indentedMax = 4 * jsonMax
+)
 
 // json writes JSON with indents where that is affordable.
 func (f *fetcher) json(ctx context.Context, p page, w io.Writer) error {
-	if p.cut || p.body.size > bodyMax {
-		return p.plain(w)
-	}
 	return f.turn(ctx, p.body.size, func() error {
 		b, err := p.body.all()
 		if err != nil {
 			return err
 		}
-		if indented(b) > jsonMax || !json.Valid(b) {
+		if indented(b) > indentedMax || !json.Valid(b) {
 			return p.plain(w)
 		}
 		var out bytes.Buffer
@@ -158,9 +152,10 @@ func indented(b []byte) int {
 	return len(b) + breaks*(2+2*deepest)
 }
 
-// turn runs fn when its share of the memory for making pages readable is free.
+// turn runs fn when there is room for a body of the given size among those
+// that are made readable.
 func (f *fetcher) turn(ctx context.Context, size int64, fn func() error) error {
-	share := min(max(size, bodyMax/16), bodyMax)
+	share := min(max(size, readableMax/16), readableMax)
 	if err := f.readable.Acquire(ctx, share); err != nil {
 		return err
 	}

@@ -29,6 +29,10 @@ const (
 	headersMax   = 64 << 10
 	wholeTime    = 15 * time.Second
 
+	// readableMax bounds, in bytes, the bodies made readable at once: a parsed
+	// page is many times the size of its text.
+	readableMax = 1 << 20
+
 	// heldMax is what a fetch keeps in memory while its body arrives; the
 	// rest waits in a file.
 	heldMax = 32 << 10
@@ -63,11 +67,9 @@ type Options struct {
 
 // fetcher fetches for many calls at once.
 type fetcher struct {
-	check Checker
-	opts  Options
-	// readable bounds, in bytes of body, what is made readable at once: a
-	// parsed page is many times the size of its text.
-	readable *semaphore.Weighted
+	check    Checker
+	opts     Options
+	readable *semaphore.Weighted // bytes of what is made readable at once
 }
 
 func newFetcher(check Checker, o Options) *fetcher {
@@ -77,7 +79,7 @@ func newFetcher(check Checker, o Options) *fetcher {
 	if o.Whole == 0 {
 		o.Whole = wholeTime
 	}
-	return &fetcher{check: check, opts: o, readable: semaphore.NewWeighted(bodyMax)}
+	return &fetcher{check: check, opts: o, readable: semaphore.NewWeighted(readableMax)}
 }
 
 // begin marks what follows as text from outside, and returns what ends it. The
