@@ -18,6 +18,7 @@ import (
 
 	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/tool"
+	"github.com/mercury-agent/mercury/internal/tool/foreign"
 )
 
 //go:embed fetch.md
@@ -80,7 +81,7 @@ func (f *fetcher) fetch(ctx context.Context, c tool.Call, in fetchInput) (out to
 		out.IsError = true
 		fmt.Fprintf(k, "The server answered %d %s.\n", p.status, http.StatusText(p.status))
 	}
-	end := begin(k, p.url.String())
+	end := foreign.Begin(k, p.url.String())
 	err = f.read(ctx, p, in.Raw, k)
 	end()
 	out.Text, out.Truncated = k.Finish()

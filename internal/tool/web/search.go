@@ -14,6 +14,7 @@ import (
 
 	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/tool"
+	"github.com/mercury-agent/mercury/internal/tool/foreign"
 )
 
 //go:embed search.md
@@ -106,7 +107,7 @@ func (s searcher) search(ctx context.Context, in searchInput) (tool.Output, erro
 		return out, err
 	}
 	var b strings.Builder
-	end := begin(&b, "a search at "+s.host())
+	end := foreign.Begin(&b, "a search at "+s.host())
 	n := 0
 	for _, r := range results {
 		if u, err := url.Parse(r.url); n == count || err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
