@@ -47,6 +47,8 @@ type Config struct {
 	QuietHours QuietHours `json:"quiet_hours"`
 	// Memory is what is remembered between conversations.
 	Memory Memory `json:"memory"`
+	// WebSearch is the service behind web_search.
+	WebSearch WebSearch `json:"web_search"`
 	// MCP are servers that lend their tools.
 	MCP MCP `json:"mcp"`
 	// GitHub is the account that the GitHub tools use.
@@ -291,6 +293,16 @@ type Memory struct {
 	Learn bool `json:"learn"`
 }
 
+// WebSearch is the service behind web_search.
+type WebSearch struct {
+	// Provider is the service: brave and tavily need a key, searxng the url of a server, duckduckgo nothing.
+	Provider string `json:"provider" enum:"brave,tavily,searxng,duckduckgo"`
+	// Key is the service's key, best written "${NAME}".
+	Key Secret `json:"key"`
+	// URL is where the service listens; empty: its usual address. It may be on the local network.
+	URL string `json:"url"`
+}
+
 // MCP are servers that lend their tools.
 type MCP struct {
 	// Servers are the servers by name; each starts at its first call and stops when idle.
@@ -315,6 +327,8 @@ type MCPServer struct {
 type GitHub struct {
 	// Token is a personal access token; empty: GITHUB_TOKEN.
 	Token Secret `json:"token"`
+	// APIURL is the REST address; a GitHub Enterprise server has its own, such as https://github.example.com/api/v3.
+	APIURL string `json:"api_url"`
 	// DefaultOwner is the account or organisation meant when none is named.
 	DefaultOwner string `json:"default_owner"`
 	// DefaultRepo is the repository meant when none is named.
@@ -379,6 +393,8 @@ func Default() *Config {
 		Bots:      Bots{DailyTokens: 5_000_000, FleetDailyTokens: 20_000_000},
 		Heartbeat: Heartbeat{Every: Duration(time.Hour)},
 		Memory:    Memory{Learn: true},
+		WebSearch: WebSearch{Provider: "duckduckgo"},
+		GitHub:    GitHub{APIURL: "https://api.github.com"},
 		Spotify:   Spotify{RedirectURI: "http://127.0.0.1:6174/spotify/callback"},
 		HTTP: HTTP{
 			HeaderTimeout: Duration(3 * time.Minute),

@@ -179,7 +179,7 @@ func TestEveryKeyCanBeSetInFilesOfEveryLayout(t *testing.T) {
 		case t == reflect.TypeFor[Duration](), t == reflect.TypeFor[*Duration]():
 			return []string{"1h", "0"}
 		case isText(t):
-			return []string{"https://h", "~/x", "127.0.0.1:9", "ask", "openai/x", "UTC", "debug", "landlock", "postgres://h/d"}
+			return []string{"https://h", "~/x", "127.0.0.1:9", "ask", "openai/x", "UTC", "debug", "landlock", "brave", "postgres://h/d"}
 		case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct:
 			return []string{"[{read: true, path: ~/y}]"}
 		case t.Kind() == reflect.Slice:

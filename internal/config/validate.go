@@ -99,6 +99,8 @@ func (v *validator) addresses() {
 	v.secretURL("http.proxy", c.HTTP.Proxy, "http", "https", "socks5", "socks5h")
 	v.url("telemetry.otlp_url", c.Telemetry.OTLPURL, "http", "https")
 	v.url("spotify.redirect_uri", c.Spotify.RedirectURI)
+	v.url("github.api_url", c.GitHub.APIURL, "https", "http")
+	v.url("web_search.url", c.WebSearch.URL, "https", "http")
 	ch := c.Channels
 	if ch.Telegram != nil {
 		v.url("channels.telegram.api_url", ch.Telegram.APIURL, "http", "https")

@@ -78,6 +78,11 @@ type Options struct {
 	Fenced bool
 	// Resolve looks up host names for URLs; nil denies every name.
 	Resolve Resolver
+	// Services are addresses of services that the owner configured, such as a
+	// search service. Asking one is allowed, on the local network and in a
+	// tainted request too: what is asked reaches nobody but the service. A tool
+	// names the address alone, without what is asked.
+	Services []string
 	// Roles overrides the rights of roles and gives rights to custom ones.
 	Roles map[mercury.Role]Rights
 	// Folders are the pinned folders of programs; nil means the system's.

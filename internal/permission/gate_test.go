@@ -176,6 +176,17 @@ func TestAVerbatimAddressIsNotGatedByTaint(t *testing.T) {
 	}
 }
 
+func TestAConfiguredServiceIsAskedWhereverItIsAndOnlyByItsAddress(t *testing.T) {
+	const service = "http://10.0.0.5:8888/search"
+	gate := New(Options{Resolve: somewhere, Services: []string{service}})
+	for target, want := range map[string]mercury.Verdict{service: mercury.Allow, service + "?q=x": mercury.Deny, "http://10.0.0.5:8888/": mercury.Deny} {
+		q := Question{Mandate: ownerIn(t.TempDir()), Taint: []string{"web"}, Accesses: []mercury.Access{{Kind: mercury.FetchURL, Target: target, Detail: "what is asked"}}}
+		if j := gate.Judge(t.Context(), q); j.Verdict != want {
+			t.Errorf("%s is %v (%s)", target, j.Verdict, j.Rule)
+		}
+	}
+}
+
 func TestAnApprovalIsBoundToWhatWasShown(t *testing.T) {
 	proj := project(t) + "/w/proj"
 	gate := New(Options{})

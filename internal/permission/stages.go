@@ -87,6 +87,10 @@ func (g *Gate) rules(ctx context.Context, q Question, a mercury.Access, seen com
 		d.Commands = append(d.Commands, cmd)
 		return out, Place{}
 	case mercury.FetchURL:
+		if slices.Contains(g.opts.Services, a.Target) {
+			d.Targets = append(d.Targets, Target{URL: a.Target})
+			return allow("url.service", shown(a.Target)+" is a configured service"), Place{}
+		}
 		target, out := g.urls.check(ctx, a.Target)
 		d.Targets = append(d.Targets, target)
 		return out, Place{}
@@ -190,6 +194,9 @@ func (g *Gate) taint(q Question, a mercury.Access, out finding) string {
 		}
 		return fmt.Sprintf("text from %s was read, and this would go to %s", source, shown(a.Target))
 	case mercury.FetchURL:
+		if out.rule == "url.service" {
+			return ""
+		}
 		return fmt.Sprintf("text from %s was read, and this address was put together afterwards", source)
 	case mercury.RunCommand:
 		if out.rule == "command.argv" || g.opts.Sandboxed && q.Mandate.Mode == ModeGuided {
