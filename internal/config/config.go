@@ -70,6 +70,7 @@ type Config struct {
 	file    string   // path of the file that was read; empty: none
 	text    []byte   // its content, as read
 	hidden  []string // values in it that no excerpt may show
+	dotenv  map[string]variable
 	origins map[string]Origin
 }
 
