@@ -40,10 +40,11 @@ type rooms struct {
 // build makes every room. It starts nothing.
 func build(ctx context.Context, h *House) (*rooms, error) {
 	o, c := h.opts, h.opts.Config
-	transport, err := newTransport(c.HTTP)
+	wires, err := newTransport(c.HTTP)
 	if err != nil {
 		return nil, err
 	}
+	transport := h.secrets.broker.Transport(wires)
 	var chain *llm.Chain
 	if !o.Idle {
 		if chain, err = models(c, transport, llm.NewBreaker()); err != nil {
@@ -58,6 +59,7 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 	if err != nil {
 		return nil, err
 	}
+	kept = sealed{kept, h.secrets}
 
 	if o.OnlyLatest {
 		if o.Only, err = latest(ctx, kept); err != nil {
@@ -67,7 +69,7 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 
 	r := &rooms{store: kept, idle: o.Idle}
 	owner := strings.TrimPrefix(node, "node_")
-	profiles := newProfiles(c, o.Home, chain, owner)
+	profiles := newProfiles(c, o.Home, h.secrets, chain, owner, o.Log)
 	if err := os.MkdirAll(profiles.workspace, 0o755); err != nil {
 		return nil, errors.Join(&mercury.Error{Kind: mercury.Setup, Err: fmt.Errorf("make the workspace: %w", err),
 			Help: "Set workspace in mercury.yaml to a folder that you may write."}, kept.Close())

@@ -56,6 +56,7 @@ type House struct {
 	listener net.Listener
 	lock     *homelock.Lock // where the store does not hold it itself
 	token    string
+	secrets  secrets
 	started  time.Time
 	rooms    atomic.Pointer[rooms] // nil while the store cannot be opened
 
@@ -86,11 +87,13 @@ func Open(ctx context.Context, o Options) (*House, error) {
 		h.listener.Close()
 		return nil, fmt.Errorf("make the token: %w", err)
 	}
+	h.secrets = newSecrets(o.Config, h.token)
+	h.opts.Log = redacted(o.Log, h.secrets.Mask)
 	r, err := build(ctx, h)
 	if err != nil {
 		if !mendable(err) {
 			h.listener.Close()
-			return nil, err
+			return nil, h.secrets.hideIn(err)
 		}
 		h.degrade(err)
 		return h, nil
@@ -266,7 +269,10 @@ func (h *House) recover(ctx context.Context) error {
 
 // ServeHTTP answers through the API, or, while there is no store, says what
 // is wrong to whoever has the token.
+//
+// No answer holds a secret, whatever it is made from.
 func (h *House) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w = &screened{ResponseWriter: w, hide: h.secrets.Hide}
 	if rooms := h.rooms.Load(); rooms != nil {
 		rooms.api.ServeHTTP(w, r)
 		return

@@ -2,9 +2,13 @@ package daemon
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"log/slog"
 	"net"
 	"net/netip"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -19,17 +23,19 @@ import (
 // on as a question, and the grants that the store keeps along with it.
 type gate struct {
 	permission *permission.Gate
+	secrets    secrets
+	log        *slog.Logger
 	engine     atomic.Pointer[engine.Engine] // set once the engine exists; before, there are no grants
 }
 
 // newGate returns the gate of a Mercury whose own folder is home. No fence
 // for commands is at hand, so automatic commands with paths ask.
-func newGate(home, zone string) *gate {
+func newGate(home, zone string, hide secrets, log *slog.Logger) *gate {
 	user, err := os.UserHomeDir()
 	if err != nil {
 		user = "" // a tilde is then an ordinary character
 	}
-	g := &gate{}
+	g := &gate{secrets: hide, log: log}
 	g.permission = permission.New(permission.Options{
 		Files:   permission.Files{Home: home, User: user},
 		Grants:  g,
@@ -52,6 +58,9 @@ func (g *gate) Judge(ctx context.Context, r tool.Request) mercury.Judgement {
 // JudgeCommand implements tool.CommandGate: what the argv lane resolved is
 // what runs. A string that a person or a grant let through is the shell's.
 func (g *gate) JudgeCommand(ctx context.Context, r tool.Request) (mercury.Judgement, *tool.Command) {
+	if why := g.leak(r); why != "" {
+		return mercury.Judgement{Verdict: mercury.Deny, Rule: "secret.leaves", Why: why}, nil
+	}
 	d := g.permission.Decide(context.WithValue(ctx, runKey{}, r.RunID), permission.Question{
 		Mandate: r.Mandate, Tool: r.Tool, Accesses: r.Accesses, Dir: r.Mandate.Workspace, Taint: r.Taint})
 	if len(d.Commands) != 1 {
@@ -69,6 +78,49 @@ func (g *gate) JudgeCommand(ctx context.Context, r tool.Request) (mercury.Judgem
 		return mercury.Judgement{Verdict: mercury.Deny, Rule: "command.missing", Why: name + " is not installed in a folder of the system's programs"}, nil
 	}
 	return d.Judgement, &tool.Command{Path: c.Path, Args: c.Args, Env: c.Env, Dir: c.Dir, Why: "argv"}
+}
+
+// Mask implements tool.Masker: what a tool brings holds no secret of ours, and
+// none that its form gives away.
+func (g *gate) Mask(text string) string { return g.secrets.Mask(text) }
+
+// Masked implements tool.Masker. A person learns once of each file that holds
+// what looks like a key.
+func (g *gate) Masked(ctx context.Context, c tool.Call) {
+	for _, a := range c.Granted {
+		if a.Kind != mercury.ReadPath {
+			continue
+		}
+		g.log.Warn("what looks like a secret was masked in a tool's output", "run", c.RunID, "tool", c.Name, "path", a.Target)
+		e := g.engine.Load()
+		if e == nil || c.Mandate.Destination == "" || c.Name != "read_file" {
+			continue
+		}
+		sum := sha256.Sum256([]byte(a.Target))
+		err := e.Update(ctx, "masked", func(tx *engine.Tx) error {
+			_, _, err := tx.Emit(mercury.Delivery{Address: c.Mandate.Destination, ConversationID: c.ConversationID,
+				RequestID: "masked:" + hex.EncodeToString(sum[:16]), Kind: mercury.NoticeDelivery,
+				Text: a.Target + " holds what looks like a key or a password. I masked it before the model saw it. Keys that Mercury needs belong in .env of its home."})
+			return err
+		})
+		if err != nil {
+			g.log.Warn("the notice about a masked file could not be stored", "run", c.RunID, "err", err)
+		}
+	}
+}
+
+// leak is why a call may not happen: what it would run, fetch or send holds a
+// secret that Mercury keeps.
+func (g *gate) leak(r tool.Request) string {
+	for _, a := range r.Accesses {
+		switch a.Kind {
+		case mercury.RunCommand, mercury.FetchURL, mercury.SendTo, mercury.Foreign, mercury.Spend:
+			if text := a.Target + " " + a.Detail + " " + strings.Join(a.Argv, " "); g.secrets.Hide(text) != text {
+				return "it holds a secret that Mercury keeps"
+			}
+		}
+	}
+	return ""
 }
 
 // runKey carries the run a question belongs to down to Live, past a room that

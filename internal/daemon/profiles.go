@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"log/slog"
 	"path/filepath"
 	"time"
 
@@ -24,7 +25,7 @@ import (
 type profiles struct {
 	config    *config.Config
 	home      config.Home
-	chain     *llm.Chain
+	model     llm.Client
 	gate      *gate
 	tools     *tool.Set
 	zone      *time.Location
@@ -33,12 +34,12 @@ type profiles struct {
 	mode      string
 }
 
-func newProfiles(c *config.Config, home config.Home, chain *llm.Chain, owner string) *profiles {
+func newProfiles(c *config.Config, home config.Home, hide secrets, chain *llm.Chain, owner string, log *slog.Logger) *profiles {
 	zone, err := c.Location()
 	if err != nil {
 		zone = time.Local
 	}
-	p := &profiles{config: c, home: home, chain: chain, zone: zone, mode: c.Permissions.Mode,
+	p := &profiles{config: c, home: home, model: screen{chain, hide}, zone: zone, mode: c.Permissions.Mode,
 		workspace: config.ExpandPath(c.Workspace)}
 	for _, s := range c.Permissions.Scopes {
 		p.scopes = append(p.scopes, mercury.Scope{Path: config.ExpandPath(s.Path), Read: s.Read, Write: s.Write})
@@ -46,7 +47,7 @@ func newProfiles(c *config.Config, home config.Home, chain *llm.Chain, owner str
 	if len(p.scopes) == 0 {
 		p.scopes = []mercury.Scope{{Path: p.workspace, Read: true, Write: true}}
 	}
-	p.gate = newGate(home.Dir(), c.Timezone)
+	p.gate = newGate(home.Dir(), c.Timezone, hide, log)
 	p.tools = tool.NewSet(p.gate, tools(home, owner)...)
 	return p
 }
@@ -75,7 +76,7 @@ func (p *profiles) Profile(_ context.Context, _ mercury.Run, c mercury.Conversat
 	return agent.Profile{
 		Name:   "main",
 		System: []string{agent.System(p.config.Name, p.config.Owner)},
-		Model:  p.chain, ModelName: p.config.Model,
+		Model:  p.model, ModelName: p.config.Model,
 		Window: int(service.ContextWindow), MaxOutput: int(service.MaxOutput),
 		Tools: p.tools, Outputs: p.outputs(c.ID),
 		Limits: agent.Limits{Steps: l.Steps, Tokens: l.Tokens, Time: time.Duration(l.Minutes) * time.Minute},
