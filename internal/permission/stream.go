@@ -32,14 +32,12 @@ func (s *Stream) Flush() string {
 func (v *Vault) begun(text string) int {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	longest := 0
-	for _, form := range v.forms { // the longest first
-		for n := min(len(form)-1, len(text)); n > longest; n-- {
-			if strings.HasSuffix(text, form[:n]) {
-				longest = n
-				break
+	for at := max(0, len(text)-v.longest+1); at < len(text); at++ {
+		for _, form := range v.forms[text[at]] {
+			if len(form) > len(text)-at && strings.HasPrefix(form, text[at:]) {
+				return len(text) - at
 			}
 		}
 	}
-	return longest
+	return 0
 }

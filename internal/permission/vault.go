@@ -29,7 +29,8 @@ type Vault struct {
 	mu       sync.RWMutex
 	names    map[string]string // value → name
 	replacer *strings.Replacer
-	forms    []string // what it looks for, the longest first
+	forms    map[byte][]string // what it looks for, by first byte
+	longest  int               // bytes of the longest form
 }
 
 // Add makes the vault know value under name. Values shorter than six bytes,
@@ -62,7 +63,7 @@ func (v *Vault) Fill(secrets map[string]string) {
 			}
 		}
 	}
-	v.replacer, v.forms = replacerOf(v.names)
+	v.prepare()
 }
 
 func telling(value string) bool {
@@ -78,7 +79,7 @@ func (v *Vault) Forget(name string) {
 			delete(v.names, value)
 		}
 	}
-	v.replacer, v.forms = replacerOf(v.names)
+	v.prepare()
 }
 
 // values are the secrets that stand in text in whatever form.
@@ -129,13 +130,15 @@ func (v *Vault) Hide(text string) string {
 	return r.Replace(text)
 }
 
-// replacerOf replaces each value, and each encoding of it, by its name.
-func replacerOf(names map[string]string) (*strings.Replacer, []string) {
-	if len(names) == 0 {
-		return nil, nil
+// prepare makes what replaces each value, and each encoding of it, by its name.
+// It is called under the lock.
+func (v *Vault) prepare() {
+	v.replacer, v.forms, v.longest = nil, nil, 0
+	if len(v.names) == 0 {
+		return
 	}
 	var pairs [][2]string
-	for value, name := range names {
+	for value, name := range v.names {
 		for _, form := range forms(value) {
 			pairs = append(pairs, [2]string{form, "[secret " + name + "]"})
 		}
@@ -147,11 +150,13 @@ func replacerOf(names map[string]string) (*strings.Replacer, []string) {
 		}
 		return pairs[i][0] < pairs[j][0]
 	})
-	flat, all := make([]string, 0, 2*len(pairs)), make([]string, 0, len(pairs))
+	flat := make([]string, 0, 2*len(pairs))
+	v.forms, v.longest = map[byte][]string{}, len(pairs[0][0])
 	for _, p := range pairs {
-		flat, all = append(flat, p[0], p[1]), append(all, p[0])
+		flat = append(flat, p[0], p[1])
+		v.forms[p[0][0]] = append(v.forms[p[0][0]], p[0])
 	}
-	return strings.NewReplacer(flat...), all
+	v.replacer = strings.NewReplacer(flat...)
 }
 
 // within is what of value stands in the Base64 of a longer text, whatever
