@@ -29,6 +29,8 @@ type Config struct {
 	WorkspaceShared bool `json:"workspace_shared"`
 	// Permissions say what the owner's own conversations may do unasked.
 	Permissions Permissions `json:"permissions"`
+	// Roles change what the roles admin and member may do, and add others, by name; channels give them to people. The owner may everything.
+	Roles map[string]Role `json:"roles"`
 	// Sandbox is the fence around commands.
 	Sandbox Sandbox `json:"sandbox"`
 	// Budget caps what a day may cost.
@@ -118,6 +120,18 @@ type Permissions struct {
 	Scopes []Scope `json:"scopes"`
 }
 
+// Role is what the people who have it may do, and how much.
+type Role struct {
+	// Permissions are what they may ask of Mercury itself, such as prompt, stop, compact, reset, tasks.list, config.get, permissions.get or questions.answer; a star at the end stands for all that begin so.
+	Permissions []string `json:"permissions"`
+	// Tools are the tools they may use, by name or with a star at the end; a name after ! is denied. Empty: every tool that the role's rights allow.
+	Tools []string `json:"tools"`
+	// MessagesPerMinute is how often one of them may write; 0: 10 for everyone but owners and admins.
+	MessagesPerMinute int `json:"messages_per_minute" min:"0"`
+	// DailyTokens is what one of them may use in a day; 0: no cap of their own.
+	DailyTokens int64 `json:"daily_tokens" min:"0"`
+}
+
 // Scope is one granted folder.
 type Scope struct {
 	// Path is the folder, absolute or beginning with ~.
@@ -202,6 +216,8 @@ type Telegram struct {
 	Owners []string `json:"owners"`
 	// Members are user ids that may talk to the agent as members.
 	Members []string `json:"members"`
+	// Roles are further people by id, each with a role: admin, member or one below roles.
+	Roles map[string]string `json:"roles"`
 	// Progress shows one line per tool step; /progress toggles it.
 	Progress bool `json:"progress"`
 }
@@ -216,6 +232,8 @@ type Discord struct {
 	Owners []string `json:"owners"`
 	// Members are user ids that may talk to the agent as members.
 	Members []string `json:"members"`
+	// Roles are further people by id, each with a role: admin, member or one below roles.
+	Roles map[string]string `json:"roles"`
 	// Progress shows one line per tool step; /progress toggles it.
 	Progress bool `json:"progress"`
 }
@@ -232,6 +250,8 @@ type Slack struct {
 	Owners []string `json:"owners"`
 	// Members are user ids that may talk to the agent as members.
 	Members []string `json:"members"`
+	// Roles are further people by id, each with a role: admin, member or one below roles.
+	Roles map[string]string `json:"roles"`
 	// Progress shows one line per tool step; /progress toggles it.
 	Progress bool `json:"progress"`
 }
@@ -242,6 +262,8 @@ type IMessage struct {
 	Owners []string `json:"owners"`
 	// Members are addresses (numbers or mail) that may talk to the agent as members.
 	Members []string `json:"members"`
+	// Roles are further people by id, each with a role: admin, member or one below roles.
+	Roles map[string]string `json:"roles"`
 	// Progress shows one line per tool step; /progress toggles it.
 	Progress bool `json:"progress"`
 }
@@ -256,6 +278,8 @@ type Relay struct {
 	Owners []string `json:"owners"`
 	// Members are sender ids that may talk to the agent as members.
 	Members []string `json:"members"`
+	// Roles are further people by id, each with a role: admin, member or one below roles.
+	Roles map[string]string `json:"roles"`
 	// Progress shows one line per tool step; /progress toggles it.
 	Progress bool `json:"progress"`
 }

@@ -87,7 +87,8 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 	})
 	profiles.gate.engine.Store(r.engine)
 	r.engine.Handle("turn", turns.Turn)
-	r.intake = intake.New(r.engine, intake.Options{Role: roles(c), Log: o.Log})
+	r.intake = intake.New(r.engine, intake.Options{Role: people(c), May: profiles.roles.May,
+		Limit: profiles.limit, Zone: profiles.zone, Log: o.Log})
 	r.api = api.New(r.engine, r.intake, h.token, api.Options{Version: o.Version, About: h.about, Log: o.Log})
 
 	if o.Only == "" && !o.Idle {

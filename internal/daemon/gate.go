@@ -30,7 +30,7 @@ type gate struct {
 
 // newGate returns the gate of a Mercury whose own folder is home. No fence
 // for commands is at hand, so automatic commands with paths ask.
-func newGate(home, zone string, hide secrets, log *slog.Logger) *gate {
+func newGate(home, zone string, hide secrets, log *slog.Logger, known permission.Roles) *gate {
 	user, err := os.UserHomeDir()
 	if err != nil {
 		user = "" // a tilde is then an ordinary character
@@ -39,6 +39,7 @@ func newGate(home, zone string, hide secrets, log *slog.Logger) *gate {
 	g.permission = permission.New(permission.Options{
 		Files:   permission.Files{Home: home, User: user},
 		Grants:  g,
+		Roles:   rights(known),
 		Resolve: lookup,
 		Zone:    zone,
 	})

@@ -32,6 +32,7 @@ type profiles struct {
 	workspace string
 	scopes    []mercury.Scope
 	mode      string
+	roles     permission.Roles
 }
 
 func newProfiles(c *config.Config, home config.Home, hide secrets, chain *llm.Chain, owner string, log *slog.Logger) *profiles {
@@ -47,7 +48,8 @@ func newProfiles(c *config.Config, home config.Home, hide secrets, chain *llm.Ch
 	if len(p.scopes) == 0 {
 		p.scopes = []mercury.Scope{{Path: p.workspace, Read: true, Write: true}}
 	}
-	p.gate = newGate(home.Dir(), c.Timezone, hide, log)
+	p.roles = roles(c)
+	p.gate = newGate(home.Dir(), c.Timezone, hide, log, p.roles)
 	p.tools = tool.NewSet(p.gate, tools(home, owner)...)
 	return p
 }
@@ -65,12 +67,23 @@ func (p *profiles) plan(c mercury.Conversation, in mercury.Input) (engine.NewRun
 	}
 	return engine.NewRun{Kind: "turn", Lane: mercury.Chat, ConversationID: c.ID, Actor: in.Actor,
 		Mandate: mercury.Mandate{Actor: in.Actor, Mode: mode, Interactive: in.Actor.Trusted(),
-			Scopes: p.scopes, Workspace: p.workspace, Destination: c.ID}}, nil
+			Tools: p.roles.Tools(in.Actor.Role, p.tools.Names()), Scopes: p.scopes, Workspace: p.workspace, Destination: c.ID}}, nil
 }
 
 // Profile returns the main agent; it answers every conversation.
-func (p *profiles) Profile(_ context.Context, _ mercury.Run, c mercury.Conversation) (agent.Profile, error) {
+func (p *profiles) Profile(ctx context.Context, run mercury.Run, c mercury.Conversation) (agent.Profile, error) {
 	l := p.config.Limits.Turn
+	if day := p.roles[run.Actor.Role].DailyTokens; day > 0 && run.Actor.Role != mercury.Owner {
+		left, err := p.left(ctx, run, day)
+		if err != nil {
+			return agent.Profile{}, err
+		}
+		l.Tokens = min(l.Tokens, left)
+	}
+	var answerers []mercury.Role
+	if p.roles.May(mercury.Admin, mercury.Answer) {
+		answerers = []mercury.Role{mercury.Admin}
+	}
 	provider, _, _ := config.SplitModel(p.config.Model)
 	service := p.config.Providers[provider]
 	return agent.Profile{
@@ -78,7 +91,8 @@ func (p *profiles) Profile(_ context.Context, _ mercury.Run, c mercury.Conversat
 		System: []string{agent.System(p.config.Name, p.config.Owner)},
 		Model:  p.model, ModelName: p.config.Model,
 		Window: int(service.ContextWindow), MaxOutput: int(service.MaxOutput),
-		Tools: p.tools, Outputs: p.outputs(c.ID),
+		Answerers: answerers,
+		Tools:     p.tools, Outputs: p.outputs(c.ID),
 		Limits: agent.Limits{Steps: l.Steps, Tokens: l.Tokens, Time: time.Duration(l.Minutes) * time.Minute},
 	}, nil
 }
@@ -92,30 +106,6 @@ func (p *profiles) outputs(conversation string) string {
 // tools are what the main agent may do.
 func tools(home config.Home, owner string) []tool.Tool {
 	return append(file.Tools(file.Options{Hidden: []string{home.Dir()}}), shell.Run(shell.Options{Owner: owner}), ask.User())
-}
-
-// roles says who a sender is: the terminal and the API are the owner's, on
-// other channels the configuration names people, and everyone else is a
-// stranger.
-func roles(c *config.Config) func(string, mercury.Actor) mercury.Role {
-	known := map[string]mercury.Role{}
-	if r := c.Channels.Relay; r != nil {
-		for _, id := range r.Members {
-			known["relay/"+id] = mercury.Member
-		}
-		for _, id := range r.Owners {
-			known["relay/"+id] = mercury.Owner
-		}
-	}
-	return func(channel string, a mercury.Actor) mercury.Role {
-		if channel == "local" {
-			return mercury.Owner
-		}
-		if role, ok := known[channel+"/"+a.ID]; ok && a.ID != "" {
-			return role
-		}
-		return mercury.Stranger
-	}
 }
 
 // digest names the configuration that this process works by.

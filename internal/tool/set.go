@@ -68,6 +68,15 @@ func (s *Set) Specs(allowed []string) []Spec {
 	return specs
 }
 
+// Names are the names of all tools, sorted.
+func (s *Set) Names() []string {
+	names := make([]string, len(s.specs))
+	for i, spec := range s.specs {
+		names[i] = spec.Name
+	}
+	return names
+}
+
 // Prepared is a judged call. Exactly one of Output, Question and Run is set: a
 // result without a run (an error or a denial, for the model), a question that
 // must be answered first, or the way to run it.
