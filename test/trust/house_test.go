@@ -28,15 +28,17 @@ import (
 	"github.com/mercury-agent/mercury/internal/channel/relay/relaytest"
 	"github.com/mercury-agent/mercury/internal/config"
 	"github.com/mercury-agent/mercury/internal/daemon"
+	"github.com/mercury-agent/mercury/internal/engine"
 	"github.com/mercury-agent/mercury/internal/llm/llmtest"
 	"github.com/mercury-agent/mercury/internal/mercury"
+	"github.com/mercury-agent/mercury/internal/store"
 	"github.com/mercury-agent/mercury/test/house"
 )
 
 func TestMain(m *testing.M) { os.Exit(house.Main(m)) }
 
 // patience bounds every wait, on a machine whose cores are taken.
-const patience = 60 * time.Second
+const patience = 20 * time.Second
 
 // A home is one Mercury with the two ends of its wires.
 type home struct {
@@ -49,6 +51,7 @@ type home struct {
 	workspace string
 	log       *diary
 	client    *client.Client
+	engine    *engine.Engine
 	token     string
 	end       context.CancelFunc
 	gone      chan error
@@ -118,6 +121,7 @@ func (h *home) start() *home {
 	ctx, end := context.WithCancel(context.WithoutCancel(h.t.Context()))
 	h.end, h.gone, h.token = end, make(chan error, 1), d.Token()
 	h.client = client.New(d.Addr(), d.Token())
+	h.engine = d.Engine()
 	go func() { h.gone <- d.Run(ctx) }()
 	return h
 }
@@ -142,7 +146,11 @@ func (h *home) until(what string, ok func() bool) {
 	h.t.Helper()
 	for end := time.Now().Add(patience); !ok(); <-time.After(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			h.t.Fatalf("waited in vain for %s\n%s", what, h.log)
+			var model []string
+			for _, r := range h.model.Requests() {
+				model = append(model, fmt.Sprintf("request %d refused %q: %s", r.N, r.Refused, r.Body))
+			}
+			h.t.Fatalf("waited in vain for %s\nlog: %s\nbridge: %+v\n%s", what, h.log, h.bridge.Sent(), strings.Join(model, "\n"))
 		}
 	}
 }
@@ -201,7 +209,8 @@ func (h *home) through(conversation string, n int, answer string) talk {
 				continue
 			}
 			k.questions = append(k.questions, q)
-			if _, err := h.client.Answer(h.t.Context(), q.ID, answer); err != nil {
+			// Someone may have answered on the bridge meanwhile.
+			if _, err := h.client.Answer(h.t.Context(), q.ID, answer); err != nil && !strings.Contains(err.Error(), "already") {
 				h.t.Fatalf("answer %q to %q: %v", answer, q.Title, err)
 			}
 		}
@@ -213,6 +222,45 @@ func (h *home) through(conversation string, n int, answer string) talk {
 		return true
 	})
 	return k
+}
+
+// sayWith says a text as the owner and answers each question, by its title and
+// body, as choose says. It returns what was asked.
+func (h *home) sayWith(conversation, text string, choose func(question string) string) (asked []string) {
+	h.t.Helper()
+	n := len(h.runs(conversation))
+	if _, err := h.client.Send(h.t.Context(), conversation, client.Message{Text: text}); err != nil {
+		h.t.Fatalf("say %q: %v", text, err)
+	}
+	h.until("the end of "+conversation, func() bool {
+		for _, q := range h.open() {
+			if q.ConversationID == conversation {
+				shown := q.Title + "\n" + q.Body
+				asked = append(asked, shown)
+				if _, err := h.client.Answer(h.t.Context(), q.ID, choose(shown)); err != nil {
+					h.t.Fatalf("answer %q: %v", q.Title, err)
+				}
+			}
+		}
+		runs := h.runs(conversation)
+		return len(runs) > n && !mercury.RunState(runs[len(runs)-1].State).Live()
+	})
+	return asked
+}
+
+// grants counts the standing rights that people gave.
+func (h *home) grants() (n int) {
+	h.t.Helper()
+	must(h.t, h.engine.View(h.t.Context(), func(tx store.Tx) error {
+		list, err := tx.Grants(tx.Now())
+		for _, g := range list {
+			if !g.Once {
+				n++
+			}
+		}
+		return err
+	}))
+	return n
 }
 
 // seen is everything a conversation holds, as one text.
