@@ -42,6 +42,9 @@ type Profile struct {
 	Outputs string    // folder where large tool outputs go; empty: nowhere
 	Limits  Limits
 
+	// Answerers may answer a run's questions besides the owner.
+	Answerers []mercury.Role
+
 	// Image reads a picture that came with a message. Nil: pictures are only
 	// named.
 	Image func(mercury.File) ([]byte, error)

@@ -109,6 +109,17 @@ func hasCalls(e mercury.Entry) bool {
 // park asks people and waits for their answers without holding anything.
 func (t *turn) park(ctx context.Context, questions []mercury.Question, reason string, also ...func(*engine.Tx) error) error {
 	t.phase("waiting", reason)
+	for i, q := range questions {
+		if len(q.Answerers) > 0 {
+			continue
+		}
+		questions[i].Answerers = slices.Clone(t.profile.Answerers)
+		// What the model asks a person, that person answers; a decision over
+		// rights or costs is the owner's, and whose the owner named.
+		if q.Kind != "approval" && q.Kind != "limit" {
+			questions[i].Answerers = append(questions[i].Answerers, t.run.Actor.Role)
+		}
+	}
 	return t.w.Park(ctx, engine.Park{Questions: questions, Reason: reason}, func(tx *engine.Tx) error {
 		for _, q := range questions {
 			for _, address := range t.addresses() {

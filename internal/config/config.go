@@ -29,6 +29,8 @@ type Config struct {
 	WorkspaceShared bool `json:"workspace_shared"`
 	// Permissions say what the owner's own conversations may do unasked.
 	Permissions Permissions `json:"permissions"`
+	// Roles change what the roles admin and member may do, and add others, by name; channels give them to people. The owner may everything.
+	Roles map[string]Role `json:"roles"`
 	// Sandbox is the fence around commands.
 	Sandbox Sandbox `json:"sandbox"`
 	// Budget caps what a day may cost.
@@ -72,6 +74,7 @@ type Config struct {
 	file    string   // path of the file that was read; empty: none
 	text    []byte   // its content, as read
 	hidden  []string // values in it that no excerpt may show
+	dotenv  map[string]variable
 	origins map[string]Origin
 }
 
@@ -117,6 +120,18 @@ type Permissions struct {
 	Mode string `json:"mode" enum:"ask,guided,allow-all"`
 	// Scopes are the folders that tools may use; empty: the workspace, to read and write.
 	Scopes []Scope `json:"scopes"`
+}
+
+// Role is what the people who have it may do, and how much.
+type Role struct {
+	// Permissions are what they may ask of Mercury itself, such as prompt, stop, compact, reset, tasks.list, config.get, permissions.get or questions.answer; a star at the end stands for all that begin so.
+	Permissions []string `json:"permissions"`
+	// Tools are the tools they may use, by name or with a star at the end; a name after ! is denied. Empty: every tool that the role's rights allow.
+	Tools []string `json:"tools"`
+	// MessagesPerMinute is how often one of them may write; 0: 10 for everyone but owners and admins.
+	MessagesPerMinute int `json:"messages_per_minute" min:"0"`
+	// DailyTokens is what one of them may use in a day; 0: no cap of their own.
+	DailyTokens int64 `json:"daily_tokens" min:"0"`
 }
 
 // Scope is one granted folder.
@@ -203,6 +218,8 @@ type Telegram struct {
 	Owners []string `json:"owners"`
 	// Members are user ids that may talk to the agent as members.
 	Members []string `json:"members"`
+	// Roles are further people by id, each with a role: admin, member or one below roles.
+	Roles map[string]string `json:"roles"`
 	// Progress shows one line per tool step; /progress toggles it.
 	Progress bool `json:"progress"`
 }
@@ -217,6 +234,8 @@ type Discord struct {
 	Owners []string `json:"owners"`
 	// Members are user ids that may talk to the agent as members.
 	Members []string `json:"members"`
+	// Roles are further people by id, each with a role: admin, member or one below roles.
+	Roles map[string]string `json:"roles"`
 	// Progress shows one line per tool step; /progress toggles it.
 	Progress bool `json:"progress"`
 }
@@ -233,6 +252,8 @@ type Slack struct {
 	Owners []string `json:"owners"`
 	// Members are user ids that may talk to the agent as members.
 	Members []string `json:"members"`
+	// Roles are further people by id, each with a role: admin, member or one below roles.
+	Roles map[string]string `json:"roles"`
 	// Progress shows one line per tool step; /progress toggles it.
 	Progress bool `json:"progress"`
 }
@@ -243,6 +264,8 @@ type IMessage struct {
 	Owners []string `json:"owners"`
 	// Members are addresses (numbers or mail) that may talk to the agent as members.
 	Members []string `json:"members"`
+	// Roles are further people by id, each with a role: admin, member or one below roles.
+	Roles map[string]string `json:"roles"`
 	// Progress shows one line per tool step; /progress toggles it.
 	Progress bool `json:"progress"`
 }
@@ -257,6 +280,8 @@ type Relay struct {
 	Owners []string `json:"owners"`
 	// Members are sender ids that may talk to the agent as members.
 	Members []string `json:"members"`
+	// Roles are further people by id, each with a role: admin, member or one below roles.
+	Roles map[string]string `json:"roles"`
 	// Progress shows one line per tool step; /progress toggles it.
 	Progress bool `json:"progress"`
 }

@@ -64,7 +64,7 @@ func build(src Source, file string, text []byte, pass func(Problem) bool) (*Conf
 	c := Default()
 	c.home, c.file, c.text = src.Home, file, text
 	c.origins = map[string]Origin{}
-	c.Warnings = env.warnings
+	c.Warnings, c.dotenv = env.warnings, env.dotenv
 	if file != "" {
 		problems = append(problems, decodeFile(file, normalise(text), env, c)...)
 	}

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/mercury-agent/mercury/internal/mercury"
 )
 
 // validate checks what types and tags cannot. found are the problems there
@@ -24,7 +26,62 @@ func (c *Config) validate(found Problems) Problems {
 	v.times()
 	v.paths()
 	v.servers()
+	v.roles()
 	return v.problems
+}
+
+// roles checks that every permission and every role that is given exists.
+func (v *validator) roles() {
+	known := []string{string(mercury.Admin), string(mercury.Member)}
+	for _, name := range slices.Sorted(maps.Keys(v.c.Roles)) {
+		key := joinKey([]string{"roles", name})
+		switch mercury.Role(name) {
+		case mercury.Owner, mercury.Stranger, mercury.BotRole, mercury.HelperRole, mercury.Schedule:
+			v.wrong(key, "is a role that cannot be changed", "Change admin or member, or choose another name.")
+		case mercury.Admin, mercury.Member:
+		default:
+			known = append(known, name)
+		}
+		for i, p := range v.c.Roles[name].Permissions {
+			if !slices.ContainsFunc(mercury.Permissions(), mercury.Permission(p).Covers) {
+				v.wrong(fmt.Sprintf("%s.permissions.%d", key, i), fmt.Sprintf("names %s, which is no permission", quoted(p)),
+					"The permissions are: "+joinPermissions()+".")
+			}
+		}
+	}
+	ch := v.c.Channels
+	given := map[string]map[string]string{}
+	if ch.Telegram != nil {
+		given["telegram"] = ch.Telegram.Roles
+	}
+	if ch.Discord != nil {
+		given["discord"] = ch.Discord.Roles
+	}
+	if ch.Slack != nil {
+		given["slack"] = ch.Slack.Roles
+	}
+	if ch.IMessage != nil {
+		given["imessage"] = ch.IMessage.Roles
+	}
+	if ch.Relay != nil {
+		given["relay"] = ch.Relay.Roles
+	}
+	for _, channel := range slices.Sorted(maps.Keys(given)) {
+		for _, id := range slices.Sorted(maps.Keys(given[channel])) {
+			if role := given[channel][id]; !slices.Contains(known, role) {
+				v.wrong(joinKey([]string{"channels", channel, "roles", id}), fmt.Sprintf("names the role %s, which does not exist", quoted(role)),
+					"Use one of: "+strings.Join(known, ", ")+"; owners stand under owners.")
+			}
+		}
+	}
+}
+
+func joinPermissions() string {
+	var names []string
+	for _, p := range mercury.Permissions() {
+		names = append(names, string(p))
+	}
+	return strings.Join(names, ", ")
 }
 
 type validator struct {

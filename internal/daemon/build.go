@@ -42,10 +42,11 @@ type rooms struct {
 // build makes every room. It starts nothing.
 func build(ctx context.Context, h *House) (*rooms, error) {
 	o, c := h.opts, h.opts.Config
-	transport, err := newTransport(c.HTTP)
+	wires, err := newTransport(c.HTTP)
 	if err != nil {
 		return nil, err
 	}
+	transport := h.secrets.broker.Transport(wires)
 	var chain *llm.Chain
 	if !o.Idle {
 		if chain, err = models(c, transport, llm.NewBreaker()); err != nil {
@@ -60,6 +61,7 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 	if err != nil {
 		return nil, err
 	}
+	kept = sealed{kept, h.secrets}
 
 	if o.OnlyLatest {
 		if o.Only, err = latest(ctx, kept); err != nil {
@@ -71,7 +73,7 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 	r.fence = sandbox.New(sandbox.Options{Self: o.Helper, Scratch: filepath.Join(o.Home.Files(), "fence"),
 		Cache: filepath.Join(o.Home.Files(), "fence.json")})
 	owner := strings.TrimPrefix(node, "node_")
-	profiles := newProfiles(c, o.Home, chain, kept, owner, r.fence)
+	profiles := newProfiles(c, o.Home, h.secrets, chain, kept, owner, r.fence, o.Log)
 	if err := os.MkdirAll(profiles.workspace, 0o755); err != nil {
 		return nil, errors.Join(&mercury.Error{Kind: mercury.Setup, Err: fmt.Errorf("make the workspace: %w", err),
 			Help: "Set workspace in mercury.yaml to a folder that you may write."}, kept.Close())
@@ -90,7 +92,8 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 	})
 	profiles.gate.engine.Store(r.engine)
 	r.engine.Handle("turn", turns.Turn)
-	r.intake = intake.New(r.engine, intake.Options{Role: roles(c), Undo: profiles.undo, Log: o.Log})
+	r.intake = intake.New(r.engine, intake.Options{Role: people(c), May: profiles.roles.May,
+		Limit: profiles.limit, Zone: profiles.zone, Undo: profiles.undo, Log: o.Log})
 	r.api = api.New(r.engine, r.intake, h.token, api.Options{Version: o.Version, About: h.about, Undo: profiles.undo, Log: o.Log})
 
 	if o.Only == "" && !o.Idle {

@@ -14,6 +14,7 @@ import (
 // or name is found before a person relies on it. The error carries the
 // provider's own words.
 func CheckModel(ctx context.Context, c *config.Config) error {
+	hide := newSecrets(c, "")
 	transport, err := newTransport(c.HTTP)
 	if err != nil {
 		return err
@@ -29,7 +30,7 @@ func CheckModel(ctx context.Context, c *config.Config) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	_, err = ask.Stream(ctx, llm.Request{Model: model, MaxTokens: 64, Messages: []llm.Message{
+	_, err = screen{ask, hide}.Stream(ctx, llm.Request{Model: model, MaxTokens: 64, Messages: []llm.Message{
 		{Role: llm.User, Parts: []llm.Part{{Kind: llm.Text, Text: "Say ok."}}}}}, func(llm.Event) {})
 	if llm.ClassOf(err) == llm.Empty { // it answered; a model may think its few tokens away
 		return nil

@@ -59,6 +59,7 @@ type House struct {
 	listener net.Listener
 	lock     *homelock.Lock // where the store does not hold it itself
 	token    string
+	secrets  secrets
 	started  time.Time
 	rooms    atomic.Pointer[rooms] // nil while the store cannot be opened
 
@@ -89,11 +90,13 @@ func Open(ctx context.Context, o Options) (*House, error) {
 		h.listener.Close()
 		return nil, fmt.Errorf("make the token: %w", err)
 	}
+	h.secrets = newSecrets(o.Config, h.token)
+	h.opts.Log = redacted(o.Log, h.secrets.Mask)
 	r, err := build(ctx, h)
 	if err != nil {
 		if !mendable(err) {
 			h.listener.Close()
-			return nil, err
+			return nil, h.secrets.hideIn(err)
 		}
 		h.degrade(err)
 		return h, nil
@@ -301,7 +304,10 @@ func (h *House) open(ctx context.Context, wait time.Duration) bool {
 
 // ServeHTTP answers through the API, or, while there is no store, says what
 // is wrong to whoever has the token.
+//
+// No answer holds a secret, whatever it is made from.
 func (h *House) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w = &screened{ResponseWriter: w, hide: h.secrets.Hide}
 	if rooms := h.rooms.Load(); rooms != nil {
 		rooms.api.ServeHTTP(w, r)
 		return

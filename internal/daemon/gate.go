@@ -2,10 +2,14 @@ package daemon
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"log/slog"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,22 +25,31 @@ import (
 // gate puts the permission room before the tools: it passes a tool's request
 // on as a question, and the grants that the store keeps along with it.
 type gate struct {
-	home, user, zone string
-	mode             string // the configured one
-	fence            *sandbox.Fence
-	engine           atomic.Pointer[engine.Engine] // set once the engine exists; before, there are no grants
+	gateOptions
+	user   string
+	engine atomic.Pointer[engine.Engine] // set once the engine exists; before, there are no grants
 
 	mu    sync.Mutex // guards judge
 	judge map[bool]*permission.Gate
 }
 
-// newGate returns the gate of a Mercury whose own folder is home.
-func newGate(home, zone, mode string, fence *sandbox.Fence) *gate {
+// gateOptions are what a gate judges by. Home and fence are required.
+type gateOptions struct {
+	home    string // Mercury's own folder
+	zone    string // of automatic commands; empty: the machine's
+	mode    string // the configured one
+	fence   *sandbox.Fence
+	secrets secrets
+	roles   permission.Roles
+	log     *slog.Logger
+}
+
+func newGate(o gateOptions) *gate {
 	user, err := os.UserHomeDir()
 	if err != nil {
 		user = "" // a tilde is then an ordinary character
 	}
-	return &gate{home: home, user: user, zone: zone, mode: mode, fence: fence, judge: map[bool]*permission.Gate{}}
+	return &gate{gateOptions: o, user: user, judge: map[bool]*permission.Gate{}}
 }
 
 // permission returns the judge for what this system can hold. It waits for the
@@ -49,6 +62,7 @@ func (g *gate) permission(ctx context.Context) *permission.Gate {
 		g.judge[fenced] = permission.New(permission.Options{
 			Files:     permission.Files{Home: g.home, User: g.user},
 			Grants:    g,
+			Roles:     rights(g.roles),
 			Sandboxed: fenced,
 			Fenced:    fenced,
 			Resolve:   lookup,
@@ -73,6 +87,9 @@ func (g *gate) Judge(ctx context.Context, r tool.Request) mercury.Judgement {
 // grant let through is the shell's, outside it; one that passed because it is
 // fenced runs fenced or not at all.
 func (g *gate) JudgeCommand(ctx context.Context, r tool.Request) (mercury.Judgement, *tool.Command) {
+	if why := g.leak(r); why != "" {
+		return mercury.Judgement{Verdict: mercury.Deny, Rule: "secret.leaves", Why: why}, nil
+	}
 	if until := r.Mandate.ModeUntil; !until.IsZero() && !time.Now().Before(until) {
 		r.Mandate.Mode = g.mode // the one that was chosen for a time is over
 	}
@@ -126,6 +143,49 @@ func (g *gate) policy(m mercury.Mandate, write bool) *sandbox.Policy {
 func holds(folder, path string) bool {
 	rel, err := filepath.Rel(folder, path)
 	return err == nil && filepath.IsLocal(rel)
+}
+
+// Mask implements tool.Masker: what a tool brings holds no secret of ours, and
+// none that its form gives away.
+func (g *gate) Mask(text string) string { return g.secrets.Mask(text) }
+
+// Masked implements tool.Masker. A person learns once of each file that holds
+// what looks like a key.
+func (g *gate) Masked(ctx context.Context, c tool.Call) {
+	for _, a := range c.Granted {
+		if a.Kind != mercury.ReadPath {
+			continue
+		}
+		g.log.Warn("what looks like a secret was masked in a tool's output", "run", c.RunID, "tool", c.Name, "path", a.Target)
+		e := g.engine.Load()
+		if e == nil || c.Mandate.Destination == "" || c.Name != "read_file" {
+			continue
+		}
+		sum := sha256.Sum256([]byte(a.Target))
+		err := e.Update(ctx, "masked", func(tx *engine.Tx) error {
+			_, _, err := tx.Emit(mercury.Delivery{Address: c.Mandate.Destination, ConversationID: c.ConversationID,
+				RequestID: "masked:" + hex.EncodeToString(sum[:16]), Kind: mercury.NoticeDelivery,
+				Text: a.Target + " holds what looks like a key or a password. I masked it before the model saw it. Keys that Mercury needs belong in .env of its home."})
+			return err
+		})
+		if err != nil {
+			g.log.Warn("the notice about a masked file could not be stored", "run", c.RunID, "err", err)
+		}
+	}
+}
+
+// leak is why a call may not happen: what it would run, fetch or send holds a
+// secret that Mercury keeps.
+func (g *gate) leak(r tool.Request) string {
+	for _, a := range r.Accesses {
+		switch a.Kind {
+		case mercury.RunCommand, mercury.FetchURL, mercury.SendTo, mercury.Foreign, mercury.Spend:
+			if text := a.Target + " " + a.Detail + " " + strings.Join(a.Argv, " "); g.secrets.Hide(text) != text {
+				return "it holds a secret that Mercury keeps"
+			}
+		}
+	}
+	return ""
 }
 
 // runKey carries the run a question belongs to down to Live, past a room that

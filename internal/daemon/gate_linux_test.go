@@ -61,7 +61,7 @@ func TestTheGateFencesWhatItLetsThroughUnasked(t *testing.T) {
 		{"a reading command, without a fence", missing, permission.ModeGuided, "cat notes.txt", mercury.Ask, false, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			g := newGate(home, "", tt.fence)
+			g := newGate(gateOptions{home: home, fence: tt.fence, secrets: noSecrets()})
 			m := mercury.Mandate{Actor: mercury.Actor{Role: mercury.Owner}, Mode: tt.mode, Interactive: true, Workspace: work,
 				Scopes: []mercury.Scope{{Path: work, Read: true, Write: true}}}
 			j, c := g.JudgeCommand(t.Context(), tool.Request{Mandate: m, Tool: "run_command",
@@ -87,7 +87,7 @@ func TestTheGateFencesWhatItLetsThroughUnasked(t *testing.T) {
 }
 
 func TestAFencedCommandWritesOnlyInAWorkspaceThatIsGranted(t *testing.T) {
-	g := newGate("/home/you/.mercury", "", sandbox.New(sandbox.Options{}))
+	g := newGate(gateOptions{home: "/home/you/.mercury", fence: sandbox.New(sandbox.Options{}), secrets: noSecrets()})
 	m := mercury.Mandate{Workspace: "/srv/work", Scopes: []mercury.Scope{{Path: "/srv/work", Read: true}, {Path: "/srv/other", Read: true, Write: true}}}
 	if p := g.policy(m, true); len(p.ReadWrite) > 0 {
 		t.Errorf("it may write in %q", p.ReadWrite)

@@ -10,8 +10,9 @@ import (
 	"testing"
 
 	"github.com/mercury-agent/mercury/internal/mercury"
-	"github.com/mercury-agent/mercury/internal/testenv"
+	"github.com/mercury-agent/mercury/internal/permission"
 	"github.com/mercury-agent/mercury/internal/sandbox"
+	"github.com/mercury-agent/mercury/internal/testenv"
 	"github.com/mercury-agent/mercury/internal/tool"
 	"github.com/mercury-agent/mercury/internal/tool/git"
 	"github.com/mercury-agent/mercury/internal/tool/shell"
@@ -57,7 +58,7 @@ func bench(t *testing.T) (set *tool.Set, call func(name, args string) tool.Call,
 	if err := os.WriteFile(filepath.Join(work, "a.txt"), []byte("one\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	set = tool.NewSet(newGate(filepath.Join(dir, "mercury"), "", "ask", sandbox.New(sandbox.Options{})), git.Tools(shell.Options{})...)
+	set = tool.NewSet(newGate(gateOptions{home: filepath.Join(dir, "mercury"), mode: "ask", fence: sandbox.New(sandbox.Options{}), secrets: noSecrets()}), git.Tools(shell.Options{})...)
 	return set, func(name, args string) tool.Call {
 		return tool.Call{ID: "c", RunID: "r", Name: name, Args: []byte(args), Mandate: mercury.Mandate{
 			Actor: mercury.Actor{Role: mercury.Owner}, Mode: "ask", Interactive: true, Workspace: work,
@@ -129,3 +130,6 @@ func TestAGitCommandIsTheGatesAndNotTheTools(t *testing.T) {
 		t.Errorf("the tools are %v", names)
 	}
 }
+
+// noSecrets is a vault that knows none.
+func noSecrets() secrets { return secrets{Vault: &permission.Vault{}} }

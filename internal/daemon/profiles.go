@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"log/slog"
 	"path/filepath"
 	"time"
 
@@ -28,7 +29,7 @@ import (
 type profiles struct {
 	config    *config.Config
 	home      config.Home
-	chain     *llm.Chain
+	model     llm.Client
 	gate      *gate
 	tools     *tool.Set
 	files     *file.Files
@@ -37,14 +38,15 @@ type profiles struct {
 	workspace string
 	scopes    []mercury.Scope
 	mode      string
+	roles     permission.Roles
 }
 
-func newProfiles(c *config.Config, home config.Home, chain *llm.Chain, kept store.Store, owner string, fence *sandbox.Fence) *profiles {
+func newProfiles(c *config.Config, home config.Home, hide secrets, chain *llm.Chain, kept store.Store, owner string, fence *sandbox.Fence, log *slog.Logger) *profiles {
 	zone, err := c.Location()
 	if err != nil {
 		zone = time.Local
 	}
-	p := &profiles{config: c, home: home, chain: chain, zone: zone, mode: c.Permissions.Mode, store: kept,
+	p := &profiles{config: c, home: home, model: screen{chain, hide}, zone: zone, mode: c.Permissions.Mode, store: kept,
 		workspace: config.ExpandPath(c.Workspace)}
 	for _, s := range c.Permissions.Scopes {
 		p.scopes = append(p.scopes, mercury.Scope{Path: config.ExpandPath(s.Path), Read: s.Read, Write: s.Write})
@@ -52,7 +54,8 @@ func newProfiles(c *config.Config, home config.Home, chain *llm.Chain, kept stor
 	if len(p.scopes) == 0 {
 		p.scopes = []mercury.Scope{{Path: p.workspace, Read: true, Write: true}}
 	}
-	p.gate = newGate(home.Dir(), c.Timezone, p.mode, fence)
+	p.roles = roles(c)
+	p.gate = newGate(gateOptions{home: home.Dir(), zone: c.Timezone, mode: p.mode, fence: fence, secrets: hide, roles: p.roles, log: log})
 	p.files = file.New(file.Options{Hidden: []string{home.Dir()}, Keep: kept.Blobs().Put, Trash: filepath.Join(home.Files(), "trash")})
 	core, more := p.belt(shell.Options{Owner: owner, Fence: fence})
 	p.tools = tool.NewTieredSet(p.gate, core, more)
@@ -72,20 +75,32 @@ func (p *profiles) plan(c mercury.Conversation, in mercury.Input) (engine.NewRun
 	}
 	return engine.NewRun{Kind: "turn", Lane: mercury.Chat, ConversationID: c.ID, Actor: in.Actor,
 		Mandate: mercury.Mandate{Actor: in.Actor, Mode: mode, ModeUntil: until, Interactive: in.Actor.Trusted(),
-			Scopes: p.scopes, Workspace: p.workspace, Destination: c.ID}}, nil
+			Tools: p.roles.Tools(in.Actor.Role, p.tools.Names()), Scopes: p.scopes, Workspace: p.workspace, Destination: c.ID}}, nil
 }
 
 // Profile returns the main agent; it answers every conversation.
-func (p *profiles) Profile(_ context.Context, _ mercury.Run, c mercury.Conversation) (agent.Profile, error) {
+func (p *profiles) Profile(ctx context.Context, run mercury.Run, c mercury.Conversation) (agent.Profile, error) {
 	l := p.config.Limits.Turn
+	if day := p.roles[run.Actor.Role].DailyTokens; day > 0 && run.Actor.Role != mercury.Owner {
+		left, err := p.left(ctx, run, day)
+		if err != nil {
+			return agent.Profile{}, err
+		}
+		l.Tokens = min(l.Tokens, left)
+	}
+	var answerers []mercury.Role
+	if p.roles.May(mercury.Admin, mercury.Answer) {
+		answerers = []mercury.Role{mercury.Admin}
+	}
 	provider, _, _ := config.SplitModel(p.config.Model)
 	service := p.config.Providers[provider]
 	return agent.Profile{
 		Name:   "main",
 		System: []string{agent.System(p.config.Name, p.config.Owner)},
-		Model:  p.chain, ModelName: p.config.Model,
+		Model:  p.model, ModelName: p.config.Model,
 		Window: int(service.ContextWindow), MaxOutput: int(service.MaxOutput),
-		Tools: p.tools, Outputs: p.outputs(c.ID),
+		Answerers: answerers,
+		Tools:     p.tools, Outputs: p.outputs(c.ID),
 		Limits: agent.Limits{Steps: l.Steps, Tokens: l.Tokens, Time: time.Duration(l.Minutes) * time.Minute},
 	}, nil
 }
@@ -110,30 +125,6 @@ func (p *profiles) belt(commands shell.Options) (core, more []tool.Tool) {
 // undo takes back what a run did, or only looks.
 func (p *profiles) undo(ctx context.Context, tx store.Tx, run, conversation string, apply bool, by mercury.Actor) (mercury.Undone, error) {
 	return p.files.Undo(ctx, tx, p.store.Blobs(), run, conversation, apply, by)
-}
-
-// roles says who a sender is: the terminal and the API are the owner's, on
-// other channels the configuration names people, and everyone else is a
-// stranger.
-func roles(c *config.Config) func(string, mercury.Actor) mercury.Role {
-	known := map[string]mercury.Role{}
-	if r := c.Channels.Relay; r != nil {
-		for _, id := range r.Members {
-			known["relay/"+id] = mercury.Member
-		}
-		for _, id := range r.Owners {
-			known["relay/"+id] = mercury.Owner
-		}
-	}
-	return func(channel string, a mercury.Actor) mercury.Role {
-		if channel == "local" {
-			return mercury.Owner
-		}
-		if role, ok := known[channel+"/"+a.ID]; ok && a.ID != "" {
-			return role
-		}
-		return mercury.Stranger
-	}
 }
 
 // digest names the configuration that this process works by.

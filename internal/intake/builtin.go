@@ -12,23 +12,21 @@ import (
 	"github.com/mercury-agent/mercury/internal/store"
 )
 
-var trusted = []mercury.Role{mercury.Owner, mercury.Admin}
-
 // builtin are the commands every face offers.
 func builtin(i *Intake) []Command {
 	return []Command{
 		{Name: "help", Aliases: []string{"start"}, Args: "[COMMAND]", Help: "what you can say", Run: i.help},
 		{Name: "status", Help: "what is going on here", Run: status},
-		{Name: "stop", Help: "stop the work of this conversation; what waits is answered next", Run: stop},
-		{Name: "new", Aliases: []string{"clear"}, Help: "begin afresh: earlier messages are kept but no longer used", Run: begin},
+		{Name: "stop", Needs: mercury.MayStop, Help: "stop the work of this conversation; what waits is answered next", Run: stop},
+		{Name: "new", Needs: mercury.MayReset, Aliases: []string{"clear"}, Help: "begin afresh: earlier messages are kept but no longer used", Run: begin},
 		{Name: "runs", Args: "[N]", Help: "the latest runs of this conversation", Run: runs},
-		{Name: "questions", Help: "what waits for a decision", Roles: trusted, Run: questions},
-		{Name: "yes", Aliases: []string{"approve"}, Args: "[once|run|hour|always] [QUESTION]", Help: "allow what was asked", Roles: trusted, Run: yes, Complete: grantWords},
-		{Name: "no", Aliases: []string{"deny"}, Args: "[QUESTION]", Help: "refuse what was asked", Roles: trusted, Run: no},
-		{Name: "deliveries", Help: "messages that did not surely arrive", Roles: trusted, Run: deliveries},
+		{Name: "questions", Help: "what waits for a decision", Needs: mercury.GetPermissions, Run: questions},
+		{Name: "yes", Aliases: []string{"approve"}, Args: "[once|run|hour|always] [QUESTION]", Help: "allow what was asked", Needs: mercury.Answer, Run: yes, Complete: grantWords},
+		{Name: "no", Aliases: []string{"deny"}, Args: "[QUESTION]", Help: "refuse what was asked", Needs: mercury.Answer, Run: no},
+		{Name: "deliveries", Help: "messages that did not surely arrive", Needs: mercury.SeeDeliveries, Run: deliveries},
 		{Name: "permissions", Args: "[show|revoke GRANT|ask|guided|allow-all] [for 30m|2h|this run]",
 			Help: "what is granted; and how much is asked here", Roles: []mercury.Role{mercury.Owner}, Run: permissions, Complete: permissionWords},
-		{Name: "clean", Help: "put away text from outside, so that it no longer makes things ask", Roles: trusted, Run: clean},
+		{Name: "clean", Help: "put away text from outside, so that it no longer makes things ask", Needs: mercury.GetPermissions, Run: clean},
 		{Name: "undo", Args: "[yes] [RUN]", Help: "take back what the last run did to files; shows it first", Roles: []mercury.Role{mercury.Owner}, Run: i.undo},
 	}
 }
@@ -179,6 +177,9 @@ func stop(tx *engine.Tx, call Call) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
+	if err := theirs(run, call.Actor); err != nil {
+		return Reply{}, err
+	}
 	if err := tx.Cancel(run.ID, "stopped", call.Actor); err != nil {
 		return Reply{}, err
 	}
@@ -193,19 +194,35 @@ func stop(tx *engine.Tx, call Call) (Reply, error) {
 	return Reply{Text: text, Visible: true}, nil
 }
 
+// theirs refuses to end the work of another person, but for owners and admins.
+func theirs(run mercury.Run, a mercury.Actor) error {
+	if a.Trusted() || run.Actor.ID == a.ID && run.Actor.Channel == a.Channel {
+		return nil
+	}
+	return &mercury.Error{Kind: mercury.Denied, Err: errors.New("what runs here is another person's"), Help: "Its owner can end it."}
+}
+
 // begin ends the conversation's work, lets go of what waits in its inbox, and
 // hides what came before from the model.
 func begin(tx *engine.Tx, call Call) (Reply, error) {
+	run, err := tx.LiveRun(call.Conversation)
+	live := err == nil
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return Reply{}, err
+	}
+	if live {
+		if err := theirs(run, call.Actor); err != nil {
+			return Reply{}, err
+		}
+	}
 	let, err := tx.Withdraw(call.Conversation, "reset")
 	if err != nil {
 		return Reply{}, err
 	}
-	if run, err := tx.LiveRun(call.Conversation); err == nil {
+	if live {
 		if err := tx.Cancel(run.ID, "reset", call.Actor); err != nil {
 			return Reply{}, err
 		}
-	} else if !errors.Is(err, store.ErrNotFound) {
-		return Reply{}, err
 	}
 	entries, err := tx.Append(call.Conversation, mercury.Entry{Kind: mercury.ResetEntry, Actor: call.Actor})
 	if err != nil {

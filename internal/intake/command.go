@@ -18,7 +18,9 @@ type Command struct {
 	Aliases []string //
 	Args    string   // as shown in the help, such as "[once|run|hour|always]"
 	Help    string   // one line
-	// Roles may use it; nil is everyone who may talk to Mercury.
+	// Needs is the permission it takes; empty is none. Roles may use it
+	// besides; nil is everyone who has the permission.
+	Needs mercury.Permission
 	Roles []mercury.Role
 	// Complete offers values for the argument typed so far; may be nil.
 	Complete func(tx *engine.Tx, call Call) ([]string, error)
@@ -96,14 +98,17 @@ func (r registry) find(name string) (Command, bool) {
 func (i *Intake) Commands(a mercury.Actor) []Command {
 	var list []Command
 	for _, c := range i.commands.list {
-		if allowed(c, a) {
+		if i.allowed(c, a) {
 			list = append(list, c)
 		}
 	}
 	return list
 }
 
-func allowed(c Command, a mercury.Actor) bool {
+func (i *Intake) allowed(c Command, a mercury.Actor) bool {
+	if c.Needs != "" && !i.opts.May(a.Role, c.Needs) {
+		return false
+	}
 	return len(c.Roles) == 0 || a.Role == mercury.Owner || slices.Contains(c.Roles, a.Role)
 }
 
@@ -120,8 +125,8 @@ func (i *Intake) command(ctx context.Context, m mercury.Message, c Command, args
 			r = Result{Input: dup, Duplicate: true, Outcome: Repeated}
 			return err
 		}
-		reply := Reply{Text: fmt.Sprintf("You may not use /%s here.", c.Name)}
-		if allowed(c, m.Sender) {
+		reply := Reply{Text: fmt.Sprintf("You have no permission to use '%s'.", c.Name)}
+		if i.allowed(c, m.Sender) {
 			reply, err = c.Run(tx, Call{Context: ctx, Conversation: m.Conversation, Actor: m.Sender, Channel: m.Channel, Args: args})
 			if err != nil {
 				if mercury.KindOf(err) == mercury.Unknown || mercury.KindOf(err) == mercury.Transient {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/mercury-agent/mercury/internal/engine"
 	"github.com/mercury-agent/mercury/internal/mercury"
+	"github.com/mercury-agent/mercury/internal/permission"
 	"github.com/mercury-agent/mercury/internal/store"
 )
 
@@ -31,6 +32,12 @@ type Options struct {
 	// Role says who a sender is. By default whoever is on the local channel
 	// is the owner and everyone else a stranger.
 	Role func(channel string, sender mercury.Actor) mercury.Role
+	// May says what a role may ask for; default permission.DefaultRoles.
+	May func(mercury.Role, mercury.Permission) bool
+	// Limit says how much one person may write and use; it may be nil. Spent
+	// tokens are counted from midnight in Zone.
+	Limit func(mercury.Actor) Limit
+	Zone  *time.Location // default the machine's
 	// Commands are added to the built-in ones.
 	Commands []Command
 	// Rate bounds the messages of one member; default 10 per minute. Owners,
@@ -63,10 +70,16 @@ func New(e *engine.Engine, o Options) *Intake {
 	if o.Rate == (Rate{}) {
 		o.Rate = Rate{Messages: 10, Per: time.Minute}
 	}
+	if o.May == nil {
+		o.May = permission.DefaultRoles().May
+	}
+	if o.Zone == nil {
+		o.Zone = time.Local
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	i := &Intake{engine: e, opts: o, rate: newLimiter(o.Rate)}
+	i := &Intake{engine: e, opts: o, rate: newLimiter()}
 	i.commands = newRegistry(append(builtin(i), o.Commands...))
 	return i
 }
@@ -134,13 +147,22 @@ func (i *Intake) Accept(ctx context.Context, m mercury.Message) (Result, error) 
 	if !m.Direct {
 		m.Mode = mercury.Write
 	}
-	if !m.Sender.Trusted() && m.Mode != mercury.Write && !i.rate.allow(m.Channel+"/"+m.Sender.ID, time.Now()) {
+	if !i.opts.May(m.Sender.Role, mercury.MayPrompt) {
+		if !m.Direct {
+			return Result{Outcome: Dropped}, nil
+		}
+		return i.refuse(ctx, m, &mercury.Error{Kind: mercury.Denied, Err: errors.New("you have no permission to use the agent")})
+	}
+	if why, err := i.over(ctx, m); why != nil || err != nil {
+		if err != nil {
+			return Result{}, err
+		}
 		known, err := i.known(ctx, m)
 		if err != nil {
 			return Result{}, err
 		}
 		if known.ID == "" {
-			return i.refuse(ctx, m, &mercury.Error{Kind: mercury.Full, Err: errors.New("rate limit exceeded"), Help: "Try again shortly."})
+			return i.refuse(ctx, m, why)
 		}
 	}
 	return i.post(ctx, m)
@@ -164,7 +186,7 @@ func (i *Intake) post(ctx context.Context, m mercury.Message) (Result, error) {
 	case errors.Is(err, store.ErrDiskFull) && m.Channel != "local":
 		// Not its sender's fault: the platform keeps it until there is room.
 		return Result{}, fmt.Errorf("accept message: %w", err)
-	case kind == mercury.Full || kind == mercury.Invalid || kind == mercury.Conflict:
+	case kind == mercury.Full || kind == mercury.Invalid || kind == mercury.Conflict || kind == mercury.Denied:
 		return i.refuse(ctx, m, err)
 	default:
 		return Result{}, fmt.Errorf("accept message: %w", err)

@@ -224,7 +224,7 @@ func TestHelpListsWhatThePersonMayUse(t *testing.T) {
 func TestAMemberMayNotDecide(t *testing.T) {
 	h := newHouse(t, Options{})
 	q := h.ask("approval")
-	if r := h.accept(h.from("ben", "/yes "+q)); !strings.Contains(r.Reply, "may not use") {
+	if r := h.accept(h.from("ben", "/yes "+q)); !strings.Contains(r.Reply, "no permission to use 'yes'") {
 		t.Errorf("%+v", r)
 	}
 	h.wantQuestion(q, mercury.QuestionOpen, "")
@@ -472,7 +472,7 @@ func TestAMemberWhoFloodsIsToldAndCommandsAreNotCounted(t *testing.T) {
 }
 
 func TestTheRateIsASlidingWindowPerPerson(t *testing.T) {
-	l := newLimiter(Rate{Messages: 2, Per: time.Minute})
+	l, rate := newLimiter(), Rate{Messages: 2, Per: time.Minute}
 	at := time.Unix(0, 0)
 	for i, tt := range []struct {
 		who   string
@@ -482,7 +482,7 @@ func TestTheRateIsASlidingWindowPerPerson(t *testing.T) {
 		{"a", 0, true}, {"a", 30 * time.Second, true}, {"a", 59 * time.Second, false}, {"b", 59 * time.Second, true},
 		{"a", 60 * time.Second, true}, {"a", 61 * time.Second, false}, {"a", 90 * time.Second, true},
 	} {
-		if got := l.allow(tt.who, at.Add(tt.after)); got != tt.want {
+		if got := l.allow(tt.who, rate, at.Add(tt.after)); got != tt.want {
 			t.Errorf("%d: %s after %s: %v", i, tt.who, tt.after, got)
 		}
 	}

@@ -43,9 +43,9 @@ var shapes = []shape{
 	{name: "Slack token", hint: "xox", re: lazily(`xox[abceoprs](?:\.xox[a-z])?-[A-Za-z0-9-]{10,}`)},
 	vendor("xapp-", `[A-Za-z0-9-]{16,}`),
 	{name: "Slack webhook", hint: "hooks.slack.com", re: lazily(`hooks\.slack\.com/(?:services|workflows)/([A-Za-z0-9/_-]{16,})`)},
-	{name: "Telegram token", hint: ":", re: lazily(`(?:^|[^0-9])([0-9]{8,12}:[A-Za-z0-9_-]{30,})`)},
+	{name: "Telegram token", hint: ":", scan: telegramTokens},
 	{name: "Discord webhook", hint: "/api/webhooks/", re: lazily(`/api/webhooks/[0-9]+/([A-Za-z0-9_-]{20,})`)},
-	{name: "Discord token", hint: ".", re: lazily(`\b[MNO][A-Za-z0-9_-]{22,28}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{25,}`)},
+	{name: "Discord token", hint: ".", scan: discordTokens},
 	vendor("sk_live_", `[A-Za-z0-9]{12,}`), vendor("sk_test_", `[A-Za-z0-9]{12,}`), vendor("rk_live_", `[A-Za-z0-9]{12,}`),
 	vendor("rk_test_", `[A-Za-z0-9]{12,}`), vendor("whsec_", `[A-Za-z0-9+/=]{16,}`), vendor("sq0csp-", `[A-Za-z0-9_-]{20,}`),
 	vendor("sq0atp-", `[A-Za-z0-9_-]{20,}`), vendor("EAAA", `[A-Za-z0-9_-]{40,}`),
@@ -118,12 +118,12 @@ func looksMade(m []string) bool {
 // value is no word, number or piece of code.
 func madeSetting(m []string) bool {
 	name, v := m[1], m[2]
-	if !namesSecret(name) && !isKeyVariable(name, v) || len(v) < 8 || placeholder(v) {
+	if len(v) < 8 { // before what costs more: most settings are short
 		return false
 	}
 	digit := strings.IndexFunc(v, unicode.IsDigit) >= 0
 	letter := strings.IndexFunc(v, unicode.IsLetter) >= 0
-	return digit && letter && !dotted().MatchString(v)
+	return digit && letter && (namesSecret(name) || isKeyVariable(name, v)) && !placeholder(v) && !dotted().MatchString(v)
 }
 
 // anySetting accepts any value under such a name.

@@ -4,15 +4,23 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"html"
+	"maps"
 	"net/url"
+	"slices"
 	"sort"
+	"strconv"
 	"strings"
 	"sync"
 )
 
 // shortest is the length below which a value is too common to be replaced
-// wherever it occurs, in bytes.
-const shortest = 6
+// wherever it occurs, in bytes; words of letters alone, such as the "ollama"
+// that servers without keys want as a key, are too common below wordy.
+const (
+	shortest = 6
+	wordy    = 16
+)
 
 // Vault knows the secrets that Mercury keeps, so that they can be taken out of
 // every text exactly, also in the encodings in which they travel. The zero
@@ -21,21 +29,45 @@ type Vault struct {
 	mu       sync.RWMutex
 	names    map[string]string // value → name
 	replacer *strings.Replacer
+	forms    map[byte][]string // what it looks for, by first byte
+	longest  int               // bytes of the longest form
 }
 
-// Add makes the vault know value under name. Values shorter than six bytes are
-// not added: they would take ordinary words out of texts.
+// Add makes the vault know value under name. Values shorter than six bytes,
+// and words in lower case shorter than sixteen, are not added: they would take
+// ordinary words out of texts. The lines of a longer text, such as a private
+// key, count each.
 func (v *Vault) Add(name, value string) {
-	if len(value) < shortest {
-		return
-	}
+	v.Fill(map[string]string{name: value})
+}
+
+// Fill is Add for many secrets by name.
+func (v *Vault) Fill(secrets map[string]string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.names == nil {
 		v.names = map[string]string{}
 	}
-	v.names[value] = name
-	v.replacer = replacerOf(v.names)
+	for _, name := range slices.Backward(slices.Sorted(maps.Keys(secrets))) { // of several names always the same one
+		value := secrets[name]
+		// What stands in place of a secret may lie inside a quoted text.
+		name = strings.NewReplacer(`"`, "'", `\`, "/").Replace(name)
+		if telling(value) {
+			v.names[value] = name
+		}
+		if lines := strings.Split(value, "\n"); len(lines) > 1 {
+			for _, line := range lines {
+				if line = strings.TrimSpace(line); len(line) >= wordy && !strings.HasPrefix(line, "-----") {
+					v.names[line] = name
+				}
+			}
+		}
+	}
+	v.prepare()
+}
+
+func telling(value string) bool {
+	return len(value) >= shortest && (len(value) >= wordy || strings.Trim(value, "abcdefghijklmnopqrstuvwxyz-_") != "")
 }
 
 // Forget removes every value known under name.
@@ -47,24 +79,48 @@ func (v *Vault) Forget(name string) {
 			delete(v.names, value)
 		}
 	}
-	v.replacer = replacerOf(v.names)
+	v.prepare()
+}
+
+// values are the secrets that stand in text in whatever form.
+func (v *Vault) values(text string) []string {
+	if v.Hide(text) == text {
+		return nil
+	}
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	var found []string
+	for value := range v.names {
+		if slices.ContainsFunc(forms(value), func(form string) bool { return strings.Contains(text, form) }) {
+			found = append(found, value)
+		}
+	}
+	return found
+}
+
+// name is what a secret is called.
+func (v *Vault) name(value string) string {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.names[value]
 }
 
 // Mask takes the vault's secrets out of text, and then those that Mask
 // recognises by their form.
 func (v *Vault) Mask(text string) string {
-	return Mask(v.exact(text))
+	return Mask(v.Hide(text))
 }
 
 // Screen is the package's Screen, which also knows the vault's secrets.
 func (v *Vault) Screen(text string) (shown string, suppressed bool) {
-	if v.exact(text) != text || v.exact(undressed(text)) != undressed(text) {
+	if v.Hide(text) != text || v.Hide(undressed(text)) != undressed(text) {
 		return Hidden, true
 	}
 	return Screen(text)
 }
 
-func (v *Vault) exact(text string) string {
+// Hide takes the vault's secrets out of text and leaves the rest as it is.
+func (v *Vault) Hide(text string) string {
 	v.mu.RLock()
 	r := v.replacer
 	v.mu.RUnlock()
@@ -74,13 +130,15 @@ func (v *Vault) exact(text string) string {
 	return r.Replace(text)
 }
 
-// replacerOf replaces each value, and each encoding of it, by its name.
-func replacerOf(names map[string]string) *strings.Replacer {
-	if len(names) == 0 {
-		return nil
+// prepare makes what replaces each value, and each encoding of it, by its name.
+// It is called under the lock.
+func (v *Vault) prepare() {
+	v.replacer, v.forms, v.longest = nil, nil, 0
+	if len(v.names) == 0 {
+		return
 	}
 	var pairs [][2]string
-	for value, name := range names {
+	for value, name := range v.names {
 		for _, form := range forms(value) {
 			pairs = append(pairs, [2]string{form, "[secret " + name + "]"})
 		}
@@ -93,10 +151,20 @@ func replacerOf(names map[string]string) *strings.Replacer {
 		return pairs[i][0] < pairs[j][0]
 	})
 	flat := make([]string, 0, 2*len(pairs))
+	v.forms, v.longest = map[byte][]string{}, len(pairs[0][0])
 	for _, p := range pairs {
 		flat = append(flat, p[0], p[1])
+		v.forms[p[0][0]] = append(v.forms[p[0][0]], p[0])
 	}
-	return strings.NewReplacer(flat...)
+	v.replacer = strings.NewReplacer(flat...)
+}
+
+// within is what of value stands in the Base64 of a longer text, whatever
+// comes around it, when it begins before bytes after a border of three.
+func within(enc *base64.Encoding, value string, before int) string {
+	whole := enc.EncodeToString(append(make([]byte, before), value...))
+	from, to := (before*8+5)/6, (before+len(value))*8/6
+	return whole[from:to]
 }
 
 func forms(value string) []string {
@@ -111,6 +179,16 @@ func forms(value string) []string {
 		base64.URLEncoding.EncodeToString([]byte(value)),
 		base64.RawURLEncoding.EncodeToString([]byte(value)),
 		hex.EncodeToString([]byte(value)),
+		strings.ToUpper(hex.EncodeToString([]byte(value))),
+		html.EscapeString(value),
+		strings.ReplaceAll(strconv.QuoteToASCII(value), `"`, ""),
+	}
+	for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+		for before := range 3 {
+			if inner := within(enc, value, before); len(inner) >= wordy {
+				all = append(all, inner)
+			}
+		}
 	}
 	seen := map[string]bool{}
 	out := all[:0]

@@ -31,6 +31,8 @@ type Capture struct {
 	kept int64 // bytes in file
 	err  error // why the file is not whole
 
+	mask    func(string) string // takes secrets out; nil: nothing does
+	waiting []byte              // not masked yet, since a secret may end further on
 	clean   cleaner
 	spilled bool   // the text is larger than the limits
 	buf     []byte // not spilled: all of it; spilled: its beginning
@@ -42,7 +44,7 @@ type Capture struct {
 
 // NewCapture returns a Capture for the result of c.
 func NewCapture(c Call) *Capture {
-	k := &Capture{}
+	k := &Capture{mask: c.Mask}
 	if c.Outputs != "" {
 		k.path = filepath.Join(c.Outputs, fileName(c))
 	}
@@ -71,8 +73,35 @@ func fileName(c Call) string {
 // the result.
 func (k *Capture) Write(p []byte) (int, error) {
 	k.scratch = k.clean.add(k.scratch[:0], p)
-	k.take(k.scratch)
+	k.screen(k.scratch)
 	return len(p), nil
+}
+
+// Text is masked in blocks of whole lines, so that a secret lies within one:
+// blockMin is where a block may end, blockMax where it does.
+const (
+	blockMin = 32 << 10
+	blockMax = 256 << 10
+)
+
+// screen passes text on without its secrets.
+func (k *Capture) screen(p []byte) {
+	if k.mask == nil {
+		k.take(p)
+		return
+	}
+	k.waiting = append(k.waiting, p...)
+	for len(k.waiting) >= blockMin {
+		end := bytes.LastIndexByte(k.waiting, '\n') + 1
+		if end < blockMin/2 {
+			if len(k.waiting) < blockMax {
+				return
+			}
+			end = blockMax
+		}
+		k.take([]byte(k.mask(string(k.waiting[:end]))))
+		k.waiting = append(k.waiting[:0], k.waiting[end:]...)
+	}
 }
 
 func (k *Capture) take(p []byte) {
@@ -144,7 +173,11 @@ func (k *Capture) keep(p []byte) {
 // Finish ends the text and returns what to show of it, and the path of the
 // whole if that is more.
 func (k *Capture) Finish() (text, path string) {
-	k.take(k.clean.flush(nil))
+	k.screen(k.clean.flush(nil))
+	if len(k.waiting) > 0 {
+		k.take([]byte(k.mask(string(k.waiting))))
+		k.waiting = nil
+	}
 	if k.file != nil {
 		if err := k.file.Close(); err != nil && k.err == nil {
 			k.err = err

@@ -12,6 +12,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/mercury-agent/mercury/internal/mercury"
 )
@@ -111,6 +112,11 @@ func (s *Set) Tools() []Tool {
 	return all
 }
 
+// Names are the names of all tools, sorted.
+func (s *Set) Names() []string {
+	return slices.Sorted(maps.Keys(s.tools))
+}
+
 // Prepared is a judged call. Exactly one of Output, Question and Run is set: a
 // result without a run (an error or a denial, for the model), a question that
 // must be answered first, or the way to run it.
@@ -162,6 +168,10 @@ func (s *Set) Prepare(ctx context.Context, c Call) Prepared {
 		p.Judgement.Verdict = mercury.Allow
 	}
 
+	masker, _ := s.gate.(Masker)
+	if masker != nil {
+		c.Mask = masker.Mask
+	}
 	if prober, ok := t.(Prober); ok && p.Judgement.Verdict != mercury.Deny {
 		granted := c
 		granted.Granted = accesses
@@ -170,9 +180,12 @@ func (s *Set) Prepare(ctx context.Context, c Call) Prepared {
 	switch p.Judgement.Verdict {
 	case mercury.Allow:
 		c.Granted = accesses
-		p.Run = func(ctx context.Context) (Output, error) { return run(ctx, t, c) }
+		p.Run = func(ctx context.Context) (Output, error) { return s.run(ctx, t, c) }
 	case mercury.Ask:
 		p.Question = question(ctx, t, c, p)
+		if c.Mask != nil { // it is shown on phones and in notices
+			p.Question.Title, p.Question.Body = c.Mask(p.Question.Title), c.Mask(p.Question.Body)
+		}
 	default:
 		out := Error(denial(p.Judgement))
 		p.Output = &out
@@ -215,6 +228,39 @@ func denial(j mercury.Judgement) string {
 		why = "no rule allows it"
 	}
 	return "Not permitted: " + why + "."
+}
+
+// run does an allowed call, and takes the secrets out of what comes back.
+func (s *Set) run(ctx context.Context, t Tool, c Call) (Output, error) {
+	masker, ok := s.gate.(Masker)
+	if !ok {
+		return run(ctx, t, c)
+	}
+	var found atomic.Bool
+	c.Mask = func(text string) string {
+		clean := masker.Mask(text)
+		if clean != text {
+			found.Store(true)
+		}
+		return clean
+	}
+	if show := c.Progress; show != nil {
+		c.Progress = func(line string) { show(masker.Mask(line)) }
+	}
+	out, err := run(ctx, t, c)
+	if err != nil {
+		return out, err
+	}
+	// What a tool took through a Capture is clean by now; a mask is no secret.
+	out.Text, out.Diff = c.Mask(out.Text), c.Mask(out.Diff)
+	if q := out.Question; q != nil {
+		q.Title, q.Body = c.Mask(q.Title), c.Mask(q.Body)
+	}
+	if found.Load() {
+		masker.Masked(ctx, c)
+		out.Text = strings.TrimRight(out.Text, "\n") + "\n[what looked like a secret is masked above; do not write the mask back]"
+	}
+	return out, nil
 }
 
 // run does an allowed call and bounds what comes back.

@@ -90,6 +90,10 @@ type Call struct {
 	// stands.
 	Approved string
 
+	// Mask, if not nil, takes secrets out of a text. The Set fills it in; a
+	// Capture uses it.
+	Mask func(text string) string
+
 	// Granted is what the gate allowed: the accesses the call stated. The Set
 	// fills it in; a tool touches nothing else.
 	Granted []mercury.Access
@@ -161,6 +165,16 @@ type Gate interface {
 type CommandGate interface {
 	Gate
 	JudgeCommand(ctx context.Context, r Request) (mercury.Judgement, *Command)
+}
+
+// A Masker is a Gate that also takes secrets out of what tools bring, before
+// anyone sees it or it is kept.
+type Masker interface {
+	Gate
+	// Mask returns text without the secrets in it.
+	Mask(text string) string
+	// Masked is told that the output of c held secrets.
+	Masked(ctx context.Context, c Call)
 }
 
 // Request asks a gate about one call. Hash names its accesses: an approval for
