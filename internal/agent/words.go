@@ -41,9 +41,9 @@ func sayRefused(err error) string {
 	case llm.Auth:
 		text += fmt.Sprintf("Check the key of %s in .env or mercury.yaml (`mercury setup` walks through it).", who)
 	case llm.Quota:
-		text += fmt.Sprintf("The account with %s has no credit left: top it up, or choose another model with `/model`.", who)
+		text += fmt.Sprintf("The account with %s has no credit left: top it up, or choose another model with `mercury setup`.", who)
 	case llm.UnknownModel:
-		text += "Choose a model it has: `mercury models list`, then `/model`."
+		text += "Choose a model it has: `mercury config set model PROVIDER/MODEL`."
 	case llm.ContextLength:
 		text = "This does not fit into the model's window, even with everything else left out."
 		if e.Message != "" {
@@ -51,7 +51,7 @@ func sayRefused(err error) string {
 		}
 		return text + "\nSend it as a file, or in parts."
 	default:
-		text += "Asking again would not help. `/new` starts afresh, `/model` chooses another model."
+		text += "Asking again would not help. `/new` starts afresh, `mercury setup` chooses another model."
 		return text + " Your message is kept."
 	}
 	return text + " Your message is kept: `mercury runs replay` answers it afterwards."
@@ -138,7 +138,7 @@ func sayFiltered(who, said string) string {
 
 // sayEmpty ends a turn in which the model had nothing to say, twice.
 func sayEmpty(who, done string) string {
-	return who + " gave an empty answer, twice. " + done + " Ask again, or choose another model with `/model`."
+	return who + " gave an empty answer, twice. " + done + " Ask again, or choose another model with `mercury setup`."
 }
 
 // sayCut marks an answer that hit the output limit for a second time.

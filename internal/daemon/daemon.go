@@ -99,12 +99,17 @@ func Open(ctx context.Context, o Options) (*House, error) {
 	return h, nil
 }
 
+// startPatience is how long a port that is taken may turn out to be taken by
+// another runtime of this home: one that has just begun has its port a moment
+// before it has the home.
+const startPatience = 2 * time.Second
+
 // listen binds the configured address. Where the port is taken, whoever has
 // it is named: another runtime of this home, or some other program.
 func (h *House) listen() error {
 	addr := h.opts.Config.Web.Listen
 	l, err := net.Listen("tcp", addr)
-	if errors.Is(err, syscall.EADDRINUSE) {
+	for begun := time.Now(); errors.Is(err, syscall.EADDRINUSE); l, err = net.Listen("tcp", addr) {
 		holder := homelock.Read(h.opts.Home.Dir())
 		if holder.Address == addr && holder.PID != os.Getpid() {
 			lock, err := homelock.Take(h.opts.Home.Dir(), "")
@@ -114,11 +119,14 @@ func (h *House) listen() error {
 			lock.Release()
 		}
 		if h.opts.AnyPort {
-			l, err = net.Listen("tcp", "127.0.0.1:0")
-		} else {
+			addr = "127.0.0.1:0"
+			continue
+		}
+		if time.Since(begun) > startPatience {
 			return &mercury.Error{Kind: mercury.Setup, Err: fmt.Errorf("the address %s is taken by another program", addr),
 				Help: "Stop that program, or set web.listen in mercury.yaml to a free port such as 127.0.0.1:6175."}
 		}
+		time.Sleep(20 * time.Millisecond)
 	}
 	if err != nil {
 		return &mercury.Error{Kind: mercury.Setup, Err: fmt.Errorf("listen on %s: %w", addr, err), Help: "Set web.listen in mercury.yaml to an address of this machine."}

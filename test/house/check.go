@@ -177,12 +177,18 @@ func checkSaid(k Kept, s Said, fault func(string, ...any)) {
 		return
 	}
 	var at, answers int
+	calls := map[int]bool{} // rounds of its run that called tools
+	for _, e := range k.Entries[s.Conversation] {
+		if e.Kind == mercury.ToolCallEntry && e.RunID == in.RunID {
+			calls[e.Round] = true
+		}
+	}
 	for _, e := range k.Entries[s.Conversation] {
 		switch {
 		case e.Kind == mercury.UserEntry && inputOf(e) == in.ID,
 			s.Command && e.Kind == mercury.NoteEntry && e.Text == "["+s.Text+"]":
 			at++
-		case e.Kind == mercury.AssistantEntry && at > 0 && !e.Hidden && e.RunID == in.RunID:
+		case e.Kind == mercury.AssistantEntry && at > 0 && !e.Hidden && e.RunID == in.RunID && !calls[e.Round]:
 			answers++
 		}
 	}

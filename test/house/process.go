@@ -23,11 +23,11 @@ type Process struct {
 	err   error         // how it went; read after ended
 }
 
-// spawn starts argv with the given additions to the environment.
-func spawn(argv, env []string, also io.Writer) (*Process, error) {
+// spawn starts argv in dir, with the given additions to the environment.
+func spawn(dir string, argv, env []string, also io.Writer) (*Process, error) {
 	p := &Process{log: &journal{also: also, said: make(chan string, 1)}, ended: make(chan struct{})}
 	p.cmd = exec.Command(argv[0], argv[1:]...)
-	p.cmd.Env = append(bare(), env...)
+	p.cmd.Dir, p.cmd.Env = dir, append(bare(), env...)
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	// A command that outlives a killed Mercury must not keep us waiting.
 	p.cmd.WaitDelay = 100 * time.Millisecond
@@ -40,6 +40,10 @@ func spawn(argv, env []string, also io.Writer) (*Process, error) {
 	}()
 	return p, nil
 }
+
+// Spawn starts argv in dir, with the given additions to an environment that
+// knows no keys.
+func Spawn(dir string, argv, env []string) (*Process, error) { return spawn(dir, argv, env, nil) }
 
 // bare is the environment without keys and settings of whoever runs the tests.
 func bare() []string {

@@ -58,6 +58,7 @@ func SceneScript() llmtest.Script {
 		{Match: "^duo: work", Tools: []llmtest.Call{command("echo duo >> duo.canary"), read("a.txt"), read("b.txt")}},
 		{Match: "^duo: work", After: "^blue$", Reply: "duo: blue it is"},
 		{Match: "^duo: work", After: "bravo", Tools: []llmtest.Call{call("ask_user", map[string]any{"question": "Which colour?"})}},
+		{Match: "^flaky: after", Reply: "flaky: still there"},
 		{Match: "^flaky: try", Fault: "500", Times: 1},
 		{Match: "^flaky: try", Reply: "flaky: worked at last"},
 		{Match: "^story: tell", Reply: long.String()},
@@ -173,6 +174,9 @@ func (w *World) once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := w.released(ctx, "once"); err != nil {
+		return err
+	}
 	if err := w.Say(ctx, "once", "once: hurry", "steer"); err != nil {
 		return err
 	}
@@ -232,15 +236,10 @@ func (w *World) ann(ctx context.Context) error {
 // den: a slow turn is stopped, and the next one answers.
 func (w *World) den(ctx context.Context) error {
 	w.Push("den", "slow: think")
-	err := Until(ctx, func() (bool, error) {
-		for _, r := range w.Model.Requests() {
-			if user, _, _ := llmtest.Said(r.Request); strings.HasPrefix(user, "slow: think") {
-				return true, nil
-			}
-		}
-		return false, nil
-	})
-	if err != nil {
+	if err := Until(ctx, func() (bool, error) { return w.AskedFor("slow: think"), nil }); err != nil {
+		return err
+	}
+	if err := w.released(ctx, "den"); err != nil {
 		return err
 	}
 	w.Push("den", "/stop")
@@ -249,6 +248,39 @@ func (w *World) den(ctx context.Context) error {
 	}
 	w.Push("den", "after: go on")
 	return w.Quiet(ctx, "relay/den")
+}
+
+// AskedFor reports whether the model was asked about a text.
+func (w *World) AskedFor(text string) bool {
+	for _, r := range w.Model.Requests() {
+		if user, _, _ := llmtest.Said(r.Request); strings.HasPrefix(user, text) {
+			return true
+		}
+	}
+	return false
+}
+
+// Hold keeps an act of the scene, "once" or "den", before its last word, until
+// Release: what runs, goes on running.
+func (w *World) Hold(act string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.held[act] = true
+}
+
+// Release lets an act go on.
+func (w *World) Release(act string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.held, act)
+}
+
+func (w *World) released(ctx context.Context, act string) error {
+	return Until(ctx, func() (bool, error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return !w.held[act], nil
+	})
 }
 
 func inOrder(steps ...func() error) error {
@@ -261,7 +293,7 @@ func inOrder(steps ...func() error) error {
 }
 
 // patience bounds one whole scene, deaths included.
-const patience = 30 * time.Second
+const patience = 90 * time.Second
 
 // Patience is a context for one scene.
 func Patience() (context.Context, context.CancelFunc) {

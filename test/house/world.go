@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -36,16 +37,20 @@ type World struct {
 	Relay     *relaytest.Server
 	Workspace string
 	Database  string // URL of PostgreSQL; empty: SQLite in each home
-	Dir       string // of homes
+	Dir       string // of homes, and each process's own
+	Place     string // of the workspace as Mercury is told; empty: Workspace
 
 	// Before is what an earlier world's bridge has shown already.
 	Before []relaytest.Sent
 
 	relayURL string
 	houses   []*House
+	polling  atomic.Int64
+	pollers  atomic.Int64
 
 	mu     sync.Mutex
 	said   []Said
+	held   map[string]bool // acts of the scene that wait for Release
 	pushed string          // id of the last message given to the bridge
 	free   map[string]bool // conversations whose questions are answered as they come
 }
@@ -54,8 +59,8 @@ type World struct {
 // PostgreSQL, or empty.
 func NewWorld(t testing.TB, script llmtest.Script, database string) *World {
 	t.Helper()
-	w := &World{T: t, Model: llmtest.Start(t, script), Relay: &relaytest.Server{}, Database: database, Dir: t.TempDir(), free: map[string]bool{}}
-	bridge := httptest.NewServer(w.Relay)
+	w := &World{T: t, Model: llmtest.Start(t, script), Relay: &relaytest.Server{}, Database: database, Dir: t.TempDir(), free: map[string]bool{}, held: map[string]bool{}}
+	bridge := httptest.NewServer(http.HandlerFunc(w.bridge))
 	t.Cleanup(func() {
 		bridge.CloseClientConnections()
 		bridge.Close()
@@ -73,18 +78,34 @@ func NewWorld(t testing.TB, script llmtest.Script, database string) *World {
 	return w
 }
 
+// bridge serves the relay and counts who polls it at one time.
+func (w *World) bridge(rw http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet && r.URL.Path == "/updates" {
+		n := w.polling.Add(1)
+		defer w.polling.Add(-1)
+		for most := w.pollers.Load(); n > most && !w.pollers.CompareAndSwap(most, n); most = w.pollers.Load() {
+		}
+	}
+	w.Relay.ServeHTTP(rw, r)
+}
+
+// Pollers is how many polls the bridge had open at one time at the most.
+func (w *World) Pollers() int { return int(w.pollers.Load()) }
+
 // A House is one home and the process that lives in it.
 type House struct {
 	Home  string
-	Env   []string  // added to each life's environment
-	Wrap  []string  // put before the program, such as a tracer
-	Log   io.Writer // gets what the program writes, too
+	Env   []string        // added to each life's environment
+	Wrap  []string        // put before the program, such as a tracer
+	Log   io.Writer       // gets what the program writes, too
+	Fate  func() []string // what to add for the life that begins; nil: nothing
 	world *World
 
 	program string
 	mu      sync.Mutex
 	life    *Process
 	client  atomic.Pointer[client.Client]
+	away    atomic.Bool
 }
 
 // NewHouse makes a home for a built program. It starts nothing.
@@ -94,8 +115,13 @@ func (w *World) NewHouse(program string) *House {
 		w.T.Fatal(err)
 	}
 	w.houses = append(w.houses, h)
+	place := w.Place
+	if place == "" {
+		place = w.Workspace
+	}
 	config := fmt.Sprintf(`model: scripted/one
 workspace: %q
+workspace_shared: true
 database: { url: %q }
 web: { listen: "127.0.0.1:0" }
 permissions: { mode: ask }
@@ -103,7 +129,7 @@ providers:
   scripted: { api: openai, base_url: %q, api_key: "k", quirks: deepseek }
 channels:
   relay: { url: %q, owners: [ann] }
-`, w.Workspace, w.Database, w.Model.URL+"/v1", w.relayURL)
+`, place, w.Database, w.Model.URL+"/v1", w.relayURL)
 	if err := os.WriteFile(filepath.Join(h.Home, "mercury.yaml"), []byte(config), 0o600); err != nil {
 		w.T.Fatal(err)
 	}
@@ -125,7 +151,10 @@ func (h *House) Life() *Process {
 func (h *House) Start(env ...string) (bool, error) {
 	argv := append(append([]string{}, h.Wrap...), h.program, "serve")
 	all := append(append([]string{"MERCURY_HOME=" + h.Home, "HOME=" + h.world.Dir}, h.Env...), env...)
-	p, err := spawn(argv, all, h.Log)
+	if h.Fate != nil {
+		all = append(all, h.Fate()...)
+	}
+	p, err := spawn(h.world.Dir, argv, all, h.Log)
 	if err != nil {
 		return false, err
 	}
@@ -242,7 +271,7 @@ func (w *World) Ask(ctx context.Context, fn func(context.Context, *client.Client
 	for {
 		err := errDown
 		for _, h := range w.houses {
-			if c := h.client.Load(); c != nil {
+			if c := h.client.Load(); c != nil && !h.away.Load() {
 				// A frozen process takes requests and answers none.
 				call, done := context.WithTimeout(ctx, 10*time.Second)
 				err = fn(call, c)
@@ -259,6 +288,25 @@ func (w *World) Ask(ctx context.Context, fn func(context.Context, *client.Client
 		}
 		pause(ctx)
 	}
+}
+
+// Leave makes Ask pass over a house, such as one that is frozen.
+func (w *World) Leave(h *House) { h.away.Store(true) }
+
+// Return makes Ask go to a house again, first of all, once it answers.
+func (w *World) Return(ctx context.Context, h *House) error {
+	err := Until(ctx, func() (bool, error) {
+		call, done := context.WithTimeout(ctx, 5*time.Second)
+		defer done()
+		c := h.client.Load()
+		if c == nil {
+			return false, errDown
+		}
+		_, err := c.Status(call)
+		return err == nil, nil
+	})
+	h.away.Store(false)
+	return err
 }
 
 // Until looks again and again until ready reports true.

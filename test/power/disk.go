@@ -32,7 +32,8 @@ type node struct {
 	loose  []write // changes that are not
 }
 
-// A write changes a file's bytes; cut sets its length instead.
+// A write changes a file's bytes; cut sets its length instead, with zeros where
+// it grows.
 type write struct {
 	at   int64
 	data []byte
@@ -44,6 +45,8 @@ func (w write) apply(b []byte) []byte {
 	switch {
 	case w.cut && w.at <= int64(len(b)):
 		return b[:w.at]
+	case w.cut:
+		return append(b, make([]byte, w.at-int64(len(b)))...)
 	case end > int64(len(b)):
 		b = append(b, make([]byte, end-int64(len(b)))...)
 	}
@@ -103,6 +106,10 @@ func changes(root string, calls []call) ([]change, error) {
 			if in(c.FD) {
 				out = append(out, change{c.Begin, func(d *disk) { d.cut(c.FD, c.Offset) }})
 			}
+		case "fallocate":
+			if in(c.FD) {
+				out = append(out, change{c.Begin, func(d *disk) { d.grow(c.FD, c.Offset) }})
+			}
 		case "fsync", "fdatasync":
 			if in(c.FD) {
 				var seen func(*disk)
@@ -154,6 +161,13 @@ func (d *disk) write(path string, at int64, data []byte) {
 
 func (d *disk) cut(path string, length int64) {
 	if n := d.now[path]; n != nil {
+		n.loose = append(n.loose, write{at: length, cut: true})
+	}
+}
+
+// grow makes a file at least that long, with zeros.
+func (d *disk) grow(path string, length int64) {
+	if n := d.now[path]; n != nil && int64(len(n.content(len(n.loose)))) < length {
 		n.loose = append(n.loose, write{at: length, cut: true})
 	}
 }

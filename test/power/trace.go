@@ -31,7 +31,7 @@ type call struct {
 	FD         string   // what the first argument's descriptor is: a path, or a socket
 	Paths      []string // texts among the arguments, of calls that name files
 	Data       []byte   // what is written
-	Offset     int64    // of pwrite64; length of ftruncate
+	Offset     int64    // of pwrite64; length of ftruncate and fallocate
 	Flags      string   // of open
 	Result     string   // what the descriptor that open returned is
 }
@@ -134,7 +134,7 @@ func parseCall(what string) (c call, ok bool, err error) {
 			c.Paths = append(c.Paths, plain(t[1]))
 		}
 	}
-	if c.Name == "pwrite64" || c.Name == "ftruncate" {
+	if c.Name == "pwrite64" || c.Name == "ftruncate" || c.Name == "fallocate" {
 		n := number.FindStringSubmatch(args)
 		if n == nil {
 			return c, false, fmt.Errorf("%s without an offset", c.Name)

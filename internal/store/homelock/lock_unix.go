@@ -24,6 +24,4 @@ func tryLock(f *os.File) error {
 	}
 }
 
-func unlock(f *os.File) error {
-	return unix.Flock(int(f.Fd()), unix.LOCK_UN)
-}
+func unlock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_UN) }

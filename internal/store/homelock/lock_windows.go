@@ -20,6 +20,5 @@ func tryLock(f *os.File) error {
 }
 
 func unlock(f *os.File) error {
-	at := &windows.Overlapped{OffsetHigh: 1 << 30}
-	return windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, at)
+	return windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, &windows.Overlapped{OffsetHigh: 1 << 30})
 }
