@@ -260,12 +260,12 @@ func (h *house) quiet(conversation string, n int) []api.Run {
 
 // sent reports whether nothing of a conversation is on its way out.
 func (h *house) sent(conversation string) bool {
-	page, err := h.client.Deliveries(h.t.Context(), url.Values{"conversation": {conversation}, "state": {"pending", "sending"}})
+	page, err := h.client.Deliveries(h.t.Context(), url.Values{"conversation": {conversation}, "state": {"pending,sending"}})
 	return err == nil && len(page.Items) == 0
 }
 
 func (h *house) deliveries(conversation string, states ...string) []api.Delivery {
-	page, err := h.client.Deliveries(h.t.Context(), url.Values{"conversation": {conversation}, "state": states})
+	page, err := h.client.Deliveries(h.t.Context(), url.Values{"conversation": {conversation}, "state": {strings.Join(states, ",")}})
 	if err != nil {
 		return nil
 	}

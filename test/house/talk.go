@@ -190,7 +190,7 @@ func (w *World) Shown(ctx context.Context, conversation string) error {
 	return Until(ctx, func() (bool, error) {
 		left := 0
 		err := w.Ask(ctx, func(ctx context.Context, c *client.Client) error {
-			list, err := c.Deliveries(ctx, url.Values{"conversation": {conversation}, "state": {"pending", "sending"}})
+			list, err := c.Deliveries(ctx, url.Values{"conversation": {conversation}, "state": {"pending,sending"}})
 			left = len(list.Items)
 			return err
 		})
