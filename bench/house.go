@@ -139,13 +139,13 @@ func (h *home) start(ctx context.Context, wrap ...string) (*house, time.Duration
 		return nil, 0, fmt.Errorf("start mercury: %w", err)
 	}
 	r.pid = cmd.Process.Pid
+	h.b.houses = append(h.b.houses, r)
 	go func() {
 		cmd.Wait()
 		close(r.ended)
 	}()
 	if err := r.answers(ctx); err != nil {
-		cmd.Process.Kill()
-		<-r.ended
+		r.kill()
 		return nil, 0, fmt.Errorf("wait until mercury answers: %w\n%s", err, r.stderr)
 	}
 	took := time.Since(began)
@@ -210,15 +210,31 @@ func (r *house) findInner() error {
 func (r *house) stop() error {
 	p, err := os.FindProcess(r.pid)
 	if err == nil {
-		p.Signal(syscall.SIGTERM)
+		err = p.Signal(syscall.SIGTERM)
+	}
+	if err != nil { // it has ended, or this system has no such signal
+		r.kill()
+		return nil
 	}
 	select {
 	case <-r.ended:
 		return nil
 	case <-time.After(patience):
-		p.Kill()
-		r.cmd.Process.Kill()
-		<-r.ended
+		r.kill()
 		return errors.New("mercury did not stop by itself")
 	}
+}
+
+// kill ends Mercury at once, if it still runs, and waits for its end.
+func (r *house) kill() {
+	select {
+	case <-r.ended:
+		return
+	default:
+	}
+	if p, err := os.FindProcess(r.pid); err == nil {
+		p.Kill()
+	}
+	r.cmd.Process.Kill()
+	<-r.ended
 }

@@ -66,7 +66,12 @@ func run(ctx context.Context, f flags, out, progress io.Writer) (code int, err e
 	if err != nil {
 		return 1, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(b.dir)) }()
+	defer func() {
+		for _, r := range b.houses { // those of a group that failed still run
+			r.kill()
+		}
+		err = errors.Join(err, os.RemoveAll(b.dir))
+	}()
 	began := time.Now()
 	report := Report{Started: began.UTC(), Quick: f.quick, Machine: b.machine()}
 	for _, g := range chosen {
@@ -148,6 +153,7 @@ type bench struct {
 	dir      string // for homes; removed at the end
 	binary   string
 	progress io.Writer
+	houses   []*house // all that were started
 }
 
 func newBench(ctx context.Context, f flags, progress io.Writer) (*bench, error) {

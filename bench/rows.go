@@ -154,7 +154,7 @@ func measureIdle(ctx context.Context, b *bench) ([]Row, error) {
 			return nil, err
 		}
 		l.close()
-		if err := pause(ctx, 2*time.Second); err != nil {
+		if err := pause(ctx, settled); err != nil {
 			return nil, err
 		}
 		before, err := usageOf(r.pid)
@@ -184,6 +184,10 @@ func measureIdle(ctx context.Context, b *bench) ([]Row, error) {
 		row("written to disk per idle day", "MB", written, 5).note("extrapolated from %s", span),
 	}, nil
 }
+
+// settled is after how long a runtime that was busy counts as idle: it gives
+// memory back a few seconds after its last turn.
+const settled = 6 * time.Second
 
 func pause(ctx context.Context, d time.Duration) error {
 	select {
@@ -270,50 +274,66 @@ func (h *home) modelAlone(ctx context.Context, n int) ([]float64, error) {
 	return list, nil
 }
 
-// measureGrowth: two hundred turns in one conversation, from the first word.
+// measureGrowth: two hundred turns in one conversation, from the first word,
+// each time in a new home.
 func measureGrowth(ctx context.Context, b *bench) ([]Row, error) {
-	h, err := b.newHome("growth")
+	rounds, turns := 3, 200
+	if b.flags.quick {
+		rounds, turns = 1, 40
+	}
+	var grown, from, written []float64
+	for i := range rounds {
+		before, after, err := b.grow(ctx, fmt.Sprintf("growth-%d", i), turns)
+		if err != nil {
+			return nil, err
+		}
+		from, grown = append(from, mb(before.rss)), append(grown, mb(after.rss-before.rss))
+		written = append(written, kb(after.written-before.written)/float64(turns))
+	}
+	return []Row{
+		row(fmt.Sprintf("memory growth over %d turns", turns), "MB", grown, 3).others("+57 in 41", "+3", "+12").
+			note("from %s MB after five turns, in one conversation whose requests grow with it; measured when nothing has happened for %s", number(samplesOf(from).Median), settled),
+		row("written to disk per turn", "KB", written, 200).
+			note("write_bytes of /proc/PID/io over the same turns, checkpoints included"),
+	}, nil
+}
+
+// grow has turns in one conversation and returns the counters of the process
+// after five of them and after all, at rest.
+func (b *bench) grow(ctx context.Context, name string, turns int) (before, after usage, err error) {
+	h, err := b.newHome(name)
 	if err != nil {
-		return nil, err
+		return before, after, err
 	}
 	defer h.close()
 	r, _, err := h.start(ctx)
 	if err != nil {
-		return nil, err
+		return before, after, err
 	}
 	defer r.stop()
 	l, err := r.listen(ctx)
 	if err != nil {
-		return nil, err
+		return before, after, err
 	}
 	defer l.close()
-	talk := func(n int) error {
+	talk := func(n int) (usage, error) {
 		for range n {
 			if _, err := l.say(ctx, "long", "hello"); err != nil {
-				return err
+				return usage{}, err
 			}
 		}
-		return pause(ctx, 2*time.Second)
+		if err := pause(ctx, settled); err != nil {
+			return usage{}, err
+		}
+		u, err := usageOf(r.pid)
+		if err != nil {
+			err = errSkip(err)
+		}
+		return u, err
 	}
-	if err := talk(5); err != nil {
-		return nil, err
+	if before, err = talk(5); err != nil {
+		return before, after, err
 	}
-	before, err := usageOf(r.pid)
-	if err != nil {
-		return nil, errSkip(err)
-	}
-	turns := b.times(200)
-	if err := talk(turns); err != nil {
-		return nil, err
-	}
-	after, err := usageOf(r.pid)
-	if err != nil {
-		return nil, err
-	}
-	return []Row{
-		row(fmt.Sprintf("memory growth over %d turns", turns), "MB", []float64{mb(after.rss - before.rss)}, 3).others("+57 in 41", "+3", "+12").
-			note("from %s MB after five turns to %s MB, in one conversation whose requests grow with it", number(mb(before.rss)), number(mb(after.rss))),
-		row("written to disk per turn", "KB", []float64{kb(after.written-before.written) / float64(turns)}, 200).
-			note("write_bytes of /proc/PID/io over the same turns, checkpoints included"),
-	}, nil
+	after, err = talk(turns)
+	return before, after, err
 }

@@ -228,7 +228,11 @@ func (s *Server) failure(what string, err error) error {
 		s.opts.Log.Error("request failed", "what", what, "err", err)
 		detail = what + ": something broke inside; the log has the details"
 	}
-	if help := mercury.HelpOf(err); help != "" {
+	switch help := mercury.HelpOf(err); {
+	case help == "":
+	case status == http.StatusConflict: // the help says what stands in the way; the chain says it in our words
+		detail = what + ": " + help
+	default:
 		detail += ". " + help
 	}
 	return huma.NewError(status, detail)

@@ -203,7 +203,7 @@ func (h *House) Run(ctx context.Context) error {
 	srv.BaseContext = func(net.Listener) context.Context { return requests }
 	g.Go(func() error {
 		h.settle(gctx)
-		if err := srv.Serve(h.listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := srv.Serve(api.Listener(h.listener)); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("serve the API: %w", err)
 		}
 		return nil
@@ -220,14 +220,7 @@ func (h *House) Run(ctx context.Context) error {
 		}
 		return nil
 	})
-	g.Go(func() error {
-		if h.rooms.Load() == nil {
-			if err := h.recover(gctx); err != nil {
-				return nil // ctx ended before it could be opened
-			}
-		}
-		return h.rooms.Load().run(gctx)
-	})
+	g.Go(func() error { return h.work(gctx) })
 	err := g.Wait()
 	if ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)) {
 		return nil
@@ -253,12 +246,38 @@ func (h *House) settle(ctx context.Context) {
 	}
 }
 
-// recover tries to open the store until it can, less and less often.
-func (h *House) recover(ctx context.Context) error {
+// work works in the rooms until ctx ends. While the store cannot be used, at
+// the start or because it broke under the work, the house is degraded and
+// tries again, less and less often.
+func (h *House) work(ctx context.Context) error {
 	for wait := time.Second; ; wait = min(2*wait, 30*time.Second) {
+		if h.rooms.Load() == nil && !h.open(ctx, wait) {
+			return nil // ctx ended first
+		}
+		began := time.Now()
+		err := h.rooms.Load().run(ctx)
+		if ctx.Err() != nil || !mendable(err) {
+			return err
+		}
+		h.degrade(err)
+		if r := h.rooms.Swap(nil); r != nil {
+			if err := r.store.Close(); err != nil {
+				h.opts.Log.Warn("the store did not close", "err", err)
+			}
+		}
+		if time.Since(began) > time.Minute {
+			wait = time.Second / 2
+		}
+	}
+}
+
+// open tries to open the store, first after wait, until it can; false when
+// ctx ends before.
+func (h *House) open(ctx context.Context, wait time.Duration) bool {
+	for ; ; wait = min(2*wait, 30*time.Second) {
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return false
 		case <-time.After(wait):
 		}
 		r, err := build(ctx, h)
@@ -266,7 +285,7 @@ func (h *House) recover(ctx context.Context) error {
 			h.rooms.Store(r)
 			h.mended()
 			h.opts.Log.Info("the store can be used again")
-			return nil
+			return true
 		}
 		h.degrade(err)
 	}

@@ -61,6 +61,7 @@ type house struct {
 	silence   string   // how long the model may say nothing
 	problems  []string // of the next life in this process
 
+	addr   string // of its API
 	client *client.Client
 	end    context.CancelFunc // of the life in this process; nil: none
 	gone   chan error
@@ -146,7 +147,7 @@ func (h *house) start() *house {
 	}
 	ctx, end := context.WithCancel(context.WithoutCancel(h.t.Context()))
 	h.end, h.gone = end, make(chan error, 1)
-	h.client = client.New(d.Addr(), d.Token())
+	h.addr, h.client = d.Addr(), client.New(d.Addr(), d.Token())
 	go func() { h.gone <- d.Run(ctx) }()
 	return h
 }

@@ -65,7 +65,7 @@ func (h *house) spawn(args ...string) *process {
 func (h *house) spawnAs(attr *syscall.SysProcAttr, env []string, args ...string) *process {
 	h.t.Helper()
 	p := &process{cmd: exec.Command(program, args...), out: &output{}, ended: make(chan struct{})}
-	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "MERCURY_HOME=" + h.home.Dir(), "HOME=" + filepath.Dir(h.home.Dir())}, env...)
+	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "MERCURY_HOME=" + h.home.Dir(), "MERCURY_DISCOVER=off", "HOME=" + filepath.Dir(h.home.Dir())}, env...)
 	p.cmd.Dir = h.workspace
 	p.cmd.Stdout, p.cmd.Stderr = p.out, p.out
 	p.cmd.SysProcAttr = attr
@@ -101,7 +101,7 @@ func (h *house) attach() {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	h.client = client.New(addr, strings.TrimSpace(string(token)))
+	h.addr, h.client = addr, client.New(addr, strings.TrimSpace(string(token)))
 }
 
 // kill ends the process as a power cut would, and waits until it is gone.

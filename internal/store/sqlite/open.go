@@ -33,9 +33,11 @@ const (
 	logBytes = (logPages+200)*(pageSize+24) + 32
 )
 
+// The cache is small, here and in readers: a turn touches some forty pages,
+// and what leaves the cache the system still has.
 var writerPragmas = []string{
 	"journal_mode(WAL)", "synchronous(" + synchronous + ")",
-	fmt.Sprintf("wal_autocheckpoint(%d)", logPages), "journal_size_limit(8388608)", "cache_size(-4000)",
+	fmt.Sprintf("wal_autocheckpoint(%d)", logPages), "journal_size_limit(8388608)", "cache_size(-400)",
 }
 
 // prepare makes or checks the file, connects, and migrates.

@@ -250,7 +250,7 @@ func (s *Store) reader() (*conn, error) {
 		return c, nil
 	}
 	s.idle.Unlock()
-	return dial(s.path, "query_only(1)", "cache_size(-1000)")
+	return dial(s.path, "query_only(1)", "cache_size(-100)")
 }
 
 // release ends a view's snapshot and puts its connection back.

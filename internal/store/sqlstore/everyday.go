@@ -7,7 +7,7 @@ var everyday = struct{ writing, reading []string }{
 		"conversation.lock", "conversation.insert", "conversation.appended", "input.find", "input.count",
 		"input.insert", "entry.insert", "run.live", "run.insert", "run.claim", "run.lock", "ledger.put",
 	},
-	reading: []string{"conversation.get", "entry.after", "question.run"},
+	reading: []string{"conversation.get", "entry.after", "question.run", "delivery.recent"},
 }
 
 // Everyday returns the texts of the queries that an ordinary message needs
@@ -17,6 +17,10 @@ func (d *Dialect) Everyday() (writing, reading []string) {
 	for _, name := range everyday.writing {
 		writing = append(writing, d.query(name))
 	}
+	// What Claim asks first, with the lists and pieces it has when nothing is
+	// special.
+	held, _ := d.bind(d.query("hold.any"), []any{list{"", ""}, 0})
+	writing = append(writing, held, d.query("run.ready")+"\n"+d.query("run.ready.end"))
 	for _, name := range everyday.reading {
 		reading = append(reading, d.query(name))
 	}
