@@ -24,7 +24,7 @@ import (
 )
 
 // glance is the pause between two looks at a condition.
-const glance = 10 * time.Millisecond
+const glance = 20 * time.Millisecond
 
 // startPatience bounds a start, on a machine with all its cores taken.
 const startPatience = time.Minute
