@@ -37,6 +37,10 @@ func (g *Gate) access(ctx context.Context, q Question, a mercury.Access, grants 
 	if out.verdict == mercury.Allow {
 		return out
 	}
+	if g.fences(q, a) {
+		// Granted or not: a command that can do its work fenced stays so.
+		return g.mode(q, a, out, d)
+	}
 	for _, gr := range grants {
 		if covers(gr.Rule, a, place) && (why == "" || gr.Named) {
 			return allow("grant."+gr.ID, "granted: "+gr.Rule)
@@ -174,7 +178,7 @@ func (g *Gate) taint(q Question, a mercury.Access, out finding) string {
 	case mercury.FetchURL:
 		return fmt.Sprintf("text from %s was read, and this address was put together afterwards", source)
 	case mercury.RunCommand:
-		if out.rule == "command.argv" || g.opts.Sandboxed && q.Mandate.Mode == ModeGuided {
+		if out.rule == "command.argv" || g.fences(q, a) {
 			return "" // it reads in scope, or has neither network nor a way out
 		}
 		return fmt.Sprintf("text from %s was read, and this command could send or install something", source)
@@ -184,6 +188,11 @@ func (g *Gate) taint(q Question, a mercury.Access, out finding) string {
 	return ""
 }
 
+// fences reports whether a command runs unasked because it runs fenced.
+func (g *Gate) fences(q Question, a mercury.Access) bool {
+	return a.Kind == mercury.RunCommand && !a.Unfenced && g.opts.Sandboxed && q.Mandate.Mode == ModeGuided
+}
+
 // mode lowers a question where the mandate's mode covers it.
 func (g *Gate) mode(q Question, a mercury.Access, out finding, d *Decision) finding {
 	switch q.Mandate.Mode {
@@ -191,7 +200,7 @@ func (g *Gate) mode(q Question, a mercury.Access, out finding, d *Decision) find
 		if out.rule == "path.delete" || out.rule == "path.hardlinks" && a.Kind == mercury.ReadPath {
 			return allow("mode.guided", out.why+"; it can be undone")
 		}
-		if a.Kind == mercury.RunCommand && g.opts.Sandboxed {
+		if g.fences(q, a) {
 			d.Commands[len(d.Commands)-1].Fence = true
 			return allow("mode.guided", "it runs fenced in: no network, and it writes only in the workspace")
 		}
