@@ -102,7 +102,7 @@ func newWorld(t testing.TB) *world {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.Command(w.self, "attack", "victim", w.home)
+	cmd := exec.Command(w.self, "attack", "victim", w.home, w.outside+"/docker.sock")
 	cmd.Env = []string{"TOKEN=secret"}
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -231,6 +231,7 @@ func TestNothingLeavesTheFence(t *testing.T) {
 			{"a datagram", []string{"udp", w.udp}},
 			{"an abstract socket", []string{"unix", w.abstract}},
 			{"a socket in a folder", []string{"unix", w.named}},
+			{"a service's socket", []string{"unix", w.outside + "/docker.sock"}},
 			{"a datagram through a pair", []string{"datagram by a pair", w.datag}},
 			{"a virtual machine's socket", []string{"virtual socket"}},
 			{"a packet socket", []string{"packet socket"}},

@@ -51,6 +51,10 @@ func wrap(self string, pl *plan, r resolved, scratch string, report Report, sys 
 	}
 
 	pl.OwnNet, pl.OwnPIDs = !r.network, true
+	if report.ABI < abiSockets {
+		// A socket in a granted folder is a way to whoever listens there.
+		r.hidden = outermost(append(slices.Clone(r.hidden), socketsIn(append(slices.Clone(read), write...))...))
+	}
 	b := bubble{binds: map[string]string{}, write: write}
 	for _, p := range read {
 		b.binds[p] = "--ro-bind"
@@ -78,7 +82,30 @@ func wrap(self string, pl *plan, r resolved, scratch string, report Report, sys 
 // ABI 6; those that are files are hidden by mounts, or by Landlock from ABI 9.
 func unixIsSafe(report Report, network bool) bool {
 	mounts := report.Level.AtLeast(Bwrap)
-	return (mounts && !network || report.ABI >= 6) && (mounts || report.ABI >= 9)
+	return (mounts && !network || report.ABI >= 6) && (mounts || report.ABI >= abiSockets)
+}
+
+// socketsIn returns the sockets of this machine that lie in the folders. Those
+// bound to a relative name are not known by the kernel's list.
+func socketsIn(folders []string) (found []string) {
+	b, err := os.ReadFile("/proc/net/unix")
+	if err != nil {
+		return nil
+	}
+	for line := range strings.Lines(string(b)) {
+		at := strings.IndexByte(line, '/')
+		if at < 0 {
+			continue
+		}
+		path := strings.TrimSuffix(line[at:], "\n")
+		if info, err := os.Lstat(path); err != nil || info.Mode()&os.ModeSocket == 0 {
+			continue
+		}
+		if real, ok := physical(path); ok && within(real, folders) && !slices.Contains(found, real) {
+			found = append(found, real)
+		}
+	}
+	return found
 }
 
 // bubble builds the arguments of bubblewrap.
