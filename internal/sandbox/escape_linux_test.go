@@ -276,6 +276,11 @@ func TestNothingLeavesTheFence(t *testing.T) {
 			w.tryAll(t, wide, r, slices.DeleteFunc(list(w), func(a attempt) bool {
 				return a.Name == "a file outside" || a.Name == "a folder outside" // granted now
 			}))
+			whole := w.policy()
+			whole.ReadOnly = []string{"/"}
+			w.tryAll(t, whole, r, slices.DeleteFunc(list(w), func(a attempt) bool {
+				return a.Name == "a file outside" || a.Name == "a folder outside"
+			}))
 			for _, d := range []string{w.home, w.outside, w.shared} {
 				if b, err := os.ReadFile(d + "/file"); err != nil || string(b) != "secret of "+d {
 					t.Errorf("%s now holds %q, %v", d, b, err)
