@@ -55,6 +55,9 @@ func texts(t *testing.T) map[string]string {
 			if d.IsDir() && (d.Name() == "decisions" || d.Name() == "testdata") {
 				return filepath.SkipDir
 			}
+			if d.Name() == "guarantees.md" {
+				return nil // it names what is not there yet, and says so
+			}
 			ext := filepath.Ext(path)
 			if d.IsDir() || ext != ".go" && ext != ".md" || strings.HasSuffix(path, "_test.go") {
 				return nil

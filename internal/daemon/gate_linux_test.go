@@ -48,24 +48,26 @@ func TestTheGateFencesWhatItLetsThroughUnasked(t *testing.T) {
 		fence   *sandbox.Fence
 		mode    string
 		command string
+		outside bool
 		want    mercury.Verdict
 		fenced  bool
 		writes  bool
 	}{
-		{"any command in guided mode", there, permission.ModeGuided, "make all && echo done", mercury.Allow, true, true},
-		{"a reading command", there, permission.ModeGuided, "cat notes.txt", mercury.Allow, true, false},
-		{"a reading command that need not ask", there, permission.ModeAsk, "cat notes.txt", mercury.Allow, true, false},
-		{"another one that asks", there, permission.ModeAsk, "make all", mercury.Ask, false, false},
-		{"what the owner chose not to be asked about", there, permission.ModeAllowAll, "make all", mercury.Allow, false, false},
-		{"any command, without a fence", missing, permission.ModeGuided, "make all", mercury.Ask, false, false},
-		{"a reading command, without a fence", missing, permission.ModeGuided, "cat notes.txt", mercury.Ask, false, false},
+		{"any command in guided mode", there, permission.ModeGuided, "make all && echo done", false, mercury.Allow, true, true},
+		{"one that needs more than the fence grants", there, permission.ModeGuided, "npm publish", true, mercury.Ask, false, false},
+		{"a reading command", there, permission.ModeGuided, "cat notes.txt", false, mercury.Allow, true, false},
+		{"a reading command that need not ask", there, permission.ModeAsk, "cat notes.txt", false, mercury.Allow, true, false},
+		{"another one that asks", there, permission.ModeAsk, "make all", false, mercury.Ask, false, false},
+		{"what the owner chose not to be asked about", there, permission.ModeAllowAll, "make all", false, mercury.Allow, false, false},
+		{"any command, without a fence", missing, permission.ModeGuided, "make all", false, mercury.Ask, false, false},
+		{"a reading command, without a fence", missing, permission.ModeGuided, "cat notes.txt", false, mercury.Ask, false, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			g := newGate(gateOptions{home: home, fence: tt.fence, secrets: noSecrets()})
 			m := mercury.Mandate{Actor: mercury.Actor{Role: mercury.Owner}, Mode: tt.mode, Interactive: true, Workspace: work,
 				Scopes: []mercury.Scope{{Path: work, Read: true, Write: true}}}
 			j, c := g.JudgeCommand(t.Context(), tool.Request{Mandate: m, Tool: "run_command",
-				Accesses: []mercury.Access{{Kind: mercury.RunCommand, Target: tt.command, Dir: work}}})
+				Accesses: []mercury.Access{{Kind: mercury.RunCommand, Target: tt.command, Dir: work, Unfenced: tt.outside}}})
 			if j.Verdict != tt.want {
 				t.Fatalf("got %+v", j)
 			}

@@ -27,6 +27,9 @@ type Access struct {
 	Argv   []string   `json:"argv,omitempty"` // RunCommand, when the tool has no shell string
 	Dir    string     `json:"dir,omitempty"`  // RunCommand: working directory
 	Detail string     `json:"detail,omitempty"`
+	// Unfenced says that a RunCommand needs what no fence grants: the network,
+	// or files outside the workspace.
+	Unfenced bool `json:"unfenced,omitempty"`
 }
 
 // Verdict is what the gate says. The zero value denies.

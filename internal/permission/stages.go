@@ -37,6 +37,10 @@ func (g *Gate) access(ctx context.Context, q Question, a mercury.Access, grants 
 	if out.verdict == mercury.Allow {
 		return out
 	}
+	if g.fences(q, a) {
+		// Granted or not: a command that can do its work fenced stays so.
+		return g.mode(q, a, out, d)
+	}
 	for _, gr := range grants {
 		if covers(gr.Rule, a, place) && (why == "" || gr.Named) {
 			return allow("grant."+gr.ID, "granted: "+gr.Rule)
@@ -199,7 +203,7 @@ func (g *Gate) taint(q Question, a mercury.Access, out finding) string {
 		}
 		return fmt.Sprintf("text from %s was read, and this address was put together afterwards", source)
 	case mercury.RunCommand:
-		if out.rule == "command.argv" || g.opts.Sandboxed && q.Mandate.Mode == ModeGuided {
+		if out.rule == "command.argv" || g.fences(q, a) {
 			return "" // it reads in scope, or has neither network nor a way out
 		}
 		return fmt.Sprintf("text from %s was read, and this command could send or install something", source)
@@ -207,6 +211,11 @@ func (g *Gate) taint(q Question, a mercury.Access, out finding) string {
 		return fmt.Sprintf("text from %s was read, and %s", source, out.why)
 	}
 	return ""
+}
+
+// fences reports whether a command runs unasked because it runs fenced.
+func (g *Gate) fences(q Question, a mercury.Access) bool {
+	return a.Kind == mercury.RunCommand && !a.Unfenced && g.opts.Sandboxed && q.Mandate.Mode == ModeGuided
 }
 
 // mode lowers a question where the mandate's mode covers it.
@@ -218,7 +227,7 @@ func (g *Gate) mode(q Question, a mercury.Access, out finding, d *Decision) find
 		if out.rule == "path.delete" {
 			return allow("mode.guided", out.why+"; it can be undone")
 		}
-		if a.Kind == mercury.RunCommand && g.opts.Sandboxed && out.rule != "command.network" {
+		if g.fences(q, a) && out.rule != "command.network" {
 			d.Commands[len(d.Commands)-1].Fence = true
 			return allow("mode.guided", "it runs fenced in: no network, and it writes only in the workspace")
 		}

@@ -306,12 +306,16 @@ func victim(a []string) error {
 	if err != nil {
 		return err
 	}
+	service, err := net.Listen("unix", a[1])
+	if err != nil {
+		return err
+	}
 	datagram, err := net.ListenPacket("unixgram", filepath.Join(dir, "datagram"))
 	if err != nil {
 		return err
 	}
 	defer datagram.Close()
-	for _, l := range []net.Listener{tcp, abstract, named} {
+	for _, l := range []net.Listener{tcp, abstract, named, service} {
 		go answer(l)
 	}
 	go func() {

@@ -102,7 +102,7 @@ func newWorld(t testing.TB) *world {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.Command(w.self, "attack", "victim", w.home)
+	cmd := exec.Command(w.self, "attack", "victim", w.home, w.outside+"/docker.sock")
 	cmd.Env = []string{"TOKEN=secret"}
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -231,6 +231,7 @@ func TestNothingLeavesTheFence(t *testing.T) {
 			{"a datagram", []string{"udp", w.udp}},
 			{"an abstract socket", []string{"unix", w.abstract}},
 			{"a socket in a folder", []string{"unix", w.named}},
+			{"a service's socket", []string{"unix", w.outside + "/docker.sock"}},
 			{"a datagram through a pair", []string{"datagram by a pair", w.datag}},
 			{"a virtual machine's socket", []string{"virtual socket"}},
 			{"a packet socket", []string{"packet socket"}},
@@ -274,6 +275,11 @@ func TestNothingLeavesTheFence(t *testing.T) {
 			w.tryAll(t, narrow, r, list(w))
 			w.tryAll(t, wide, r, slices.DeleteFunc(list(w), func(a attempt) bool {
 				return a.Name == "a file outside" || a.Name == "a folder outside" // granted now
+			}))
+			whole := w.policy()
+			whole.ReadOnly = []string{"/"}
+			w.tryAll(t, whole, r, slices.DeleteFunc(list(w), func(a attempt) bool {
+				return a.Name == "a file outside" || a.Name == "a folder outside"
 			}))
 			for _, d := range []string{w.home, w.outside, w.shared} {
 				if b, err := os.ReadFile(d + "/file"); err != nil || string(b) != "secret of "+d {

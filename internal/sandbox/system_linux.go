@@ -15,6 +15,8 @@ import (
 const (
 	abiInside = 3 // Linux 6.2
 	abiAlone  = 6 // Linux 6.12
+
+	abiSockets = 9 // from here on it holds sockets in files too
 )
 
 func thisSystem() system {

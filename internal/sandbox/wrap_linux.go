@@ -39,7 +39,12 @@ func wrap(self string, pl *plan, r resolved, scratch string, report Report, sys 
 	if report.Level == Landlock {
 		for _, list := range []struct{ from, to *[]string }{{&read, &pl.Read}, {&write, &pl.Write}} {
 			for _, folder := range *list.from {
-				parts, err := carve(folder, r.hidden)
+				hidden := r.hidden
+				if folder == "/" {
+					// The whole tree is meant as files: no devices, no services.
+					hidden = outermost(append(slices.Clone(hidden), "/dev", "/run"))
+				}
+				parts, err := carve(folder, hidden)
 				if err != nil {
 					return nil, err
 				}
@@ -51,6 +56,10 @@ func wrap(self string, pl *plan, r resolved, scratch string, report Report, sys 
 	}
 
 	pl.OwnNet, pl.OwnPIDs = !r.network, true
+	if report.ABI < abiSockets {
+		// A socket in a granted folder is a way to whoever listens there.
+		r.hidden = outermost(append(slices.Clone(r.hidden), socketsIn(append(slices.Clone(read), write...))...))
+	}
 	b := bubble{binds: map[string]string{}, write: write}
 	for _, p := range read {
 		b.binds[p] = "--ro-bind"
@@ -78,7 +87,30 @@ func wrap(self string, pl *plan, r resolved, scratch string, report Report, sys 
 // ABI 6; those that are files are hidden by mounts, or by Landlock from ABI 9.
 func unixIsSafe(report Report, network bool) bool {
 	mounts := report.Level.AtLeast(Bwrap)
-	return (mounts && !network || report.ABI >= 6) && (mounts || report.ABI >= 9)
+	return (mounts && !network || report.ABI >= 6) && (mounts || report.ABI >= abiSockets)
+}
+
+// socketsIn returns the sockets of this machine that lie in the folders. Those
+// bound to a relative name are not known by the kernel's list.
+func socketsIn(folders []string) (found []string) {
+	b, err := os.ReadFile("/proc/net/unix")
+	if err != nil {
+		return nil
+	}
+	for line := range strings.Lines(string(b)) {
+		at := strings.IndexByte(line, '/')
+		if at < 0 {
+			continue
+		}
+		path := strings.TrimSuffix(line[at:], "\n")
+		if info, err := os.Lstat(path); err != nil || info.Mode()&os.ModeSocket == 0 {
+			continue
+		}
+		if real, ok := physical(path); ok && within(real, folders) && !slices.Contains(found, real) {
+			found = append(found, real)
+		}
+	}
+	return found
 }
 
 // bubble builds the arguments of bubblewrap.
@@ -96,7 +128,8 @@ func (b *bubble) arguments(self, scratch, tmp string, r resolved, report Report)
 	if !r.network {
 		args = append(args, "--unshare-net")
 	}
-	if how, ok := b.binds["/"]; ok {
+	how, whole := b.binds["/"]
+	if whole {
 		args = append(args, how, "/", "/")
 		delete(b.binds, "/")
 	}
@@ -113,15 +146,15 @@ func (b *bubble) arguments(self, scratch, tmp string, r resolved, report Report)
 	}
 	shown := append(paths, tmp, "/proc", "/dev")
 	for _, name := range sortedKeys(r.links) {
-		if !within(name, shown) && !b.covers(name) {
+		if !whole && !within(name, shown) { // in the whole tree it is there already
 			args = append(args, "--symlink", r.links[name], name)
 		}
 	}
-	if !within("/var/tmp", shown) && tmp == "/tmp" {
+	if !whole && !within("/var/tmp", shown) && tmp == "/tmp" {
 		args = append(args, "--symlink", "/tmp", "/var/tmp")
 	}
 	for _, h := range r.hidden {
-		if !within(h, shown) {
+		if !whole && !within(h, shown) {
 			continue
 		}
 		if info, err := os.Lstat(h); err == nil && info.IsDir() {
@@ -139,12 +172,6 @@ func (b *bubble) arguments(self, scratch, tmp string, r resolved, report Report)
 		args = append(args, "--remount-ro", "/")
 	}
 	return append(args, "--chdir", r.dir)
-}
-
-// covers reports whether the whole tree is shown, so that name exists as it is.
-func (b *bubble) covers(name string) bool {
-	_, err := os.Lstat(name)
-	return err == nil && slices.Contains(b.write, "/")
 }
 
 func sortedKeys(m map[string]string) []string {

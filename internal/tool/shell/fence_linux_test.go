@@ -49,7 +49,7 @@ func TestAFencedCommandIsHeld(t *testing.T) {
 	f := newFence(t)
 	w := tooltest.NewWorld(t)
 	out := do(t, Options{Fence: f}, fenced(w, "cat "+w.Outside+"/secret.txt; cat home/token; cat notes.txt; echo x > new; exit 3"))
-	if strings.Contains(out.Text, tooltest.Secret) || !strings.Contains(out.Text, "alpha\nbeta") || !strings.Contains(out.Text, "[exit code 3]") || !out.IsError {
+	if strings.Contains(out.Text, tooltest.Secret) || !strings.Contains(out.Text, "alpha\nbeta") || !strings.Contains(out.Text, "[exit code 3]\n[it ran fenced") || !out.IsError {
 		t.Errorf("got %q", out.Text)
 	}
 	if report, _ := f.Known(); out.Fence != string(report.Level) || strings.Contains(out.Text, out.Fence) {

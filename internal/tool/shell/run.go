@@ -124,7 +124,9 @@ func (o Options) work(ctx context.Context, c tool.Call, cmd *exec.Cmd, mark stri
 		return tool.Output{}, ctx.Err()
 	}
 	out := report(text, path, ended, err, limit, time.Since(began))
-	out.Fence = string(level)
+	if out.Fence = string(level); fenced != nil && out.IsError && ended == byItself {
+		out.Text += "\n[it ran fenced: no network, and only the workspace to write in]"
+	}
 	if left && ended == byItself {
 		out.Text += "\n[processes it left running were ended]"
 	}

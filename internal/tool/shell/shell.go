@@ -48,6 +48,7 @@ type Options struct {
 type input struct {
 	Command        string `json:"command"`
 	TimeoutSeconds int    `json:"timeout_seconds,omitempty" jsonschema:"default 120, at most 1200"`
+	OutsideFence   bool   `json:"outside_fence,omitempty" jsonschema:"true only if it needs the network or files elsewhere; a person is asked"`
 }
 
 // commandMax bounds a command in bytes; the system has no room for longer ones.
@@ -62,7 +63,7 @@ func Run(o Options) tool.Tool {
 			if err := check(c, in); err != nil {
 				return nil, err
 			}
-			return []mercury.Access{{Kind: mercury.RunCommand, Target: in.Command, Dir: c.Folder()}}, nil
+			return []mercury.Access{{Kind: mercury.RunCommand, Target: in.Command, Dir: c.Folder(), Unfenced: in.OutsideFence}}, nil
 		},
 		Show: func(_ context.Context, c tool.Call, in input) string {
 			return fmt.Sprintf("%s\n\nin %s, outside the fence", in.Command, c.Folder())
@@ -138,7 +139,7 @@ func invalid(text string) error {
 // granted reports whether this very command was allowed.
 func granted(c tool.Call, in input) bool {
 	for _, g := range c.Granted {
-		if g.Kind == mercury.RunCommand && g.Target == in.Command && g.Dir == c.Folder() {
+		if g.Kind == mercury.RunCommand && g.Target == in.Command && g.Dir == c.Folder() && g.Unfenced == in.OutsideFence {
 			return true
 		}
 	}
