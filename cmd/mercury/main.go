@@ -128,7 +128,7 @@ the conversation in this terminal, starting the runtime if none runs.
 	root.AddCommand(
 		askCommand(), serveCommand(), demoCommand(), setupCommand(), statusCommand(),
 		conversationsCommand(), runsCommand(), deliveriesCommand(), questionsCommand(),
-		undoCommand(), configCommand(), permissionsCommand(), versionCommand(),
+		undoCommand(), backgroundCommand(), configCommand(), permissionsCommand(), versionCommand(),
 	)
 	root.CompletionOptions.HiddenDefaultCmd = false
 	return root

@@ -34,6 +34,7 @@ type rooms struct {
 	intake   *intake.Intake
 	api      *api.Server
 	channels []*post
+	jobs     *shell.Jobs
 	idle     bool
 }
 
@@ -66,13 +67,12 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 	}
 
 	r := &rooms{store: kept, idle: o.Idle}
-	owner := strings.TrimPrefix(node, "node_")
-	profiles := newProfiles(c, o.Home, chain, kept, owner)
+	profiles := newProfiles(c, o.Home, chain, kept, node, o.Log)
 	if err := os.MkdirAll(profiles.workspace, 0o755); err != nil {
 		return nil, errors.Join(&mercury.Error{Kind: mercury.Setup, Err: fmt.Errorf("make the workspace: %w", err),
 			Help: "Set workspace in mercury.yaml to a folder that you may write."}, kept.Close())
 	}
-	if n := shell.EndLeftovers(owner); n > 0 {
+	if n := shell.EndLeftovers(commandOwner(node)); n > 0 {
 		o.Log.Info("ended commands that a killed Mercury had left running", "processes", n)
 	}
 	turns := agent.New(profiles, agent.Options{Zone: profiles.zone, Log: o.Log})
@@ -84,9 +84,10 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 		Spool: filepath.Join(o.Home.Files(), "spool"), Log: o.Log,
 	})
 	profiles.gate.engine.Store(r.engine)
+	r.jobs = profiles.jobs
 	r.engine.Handle("turn", turns.Turn)
-	r.intake = intake.New(r.engine, intake.Options{Role: roles(c), Undo: profiles.undo, Log: o.Log})
-	r.api = api.New(r.engine, r.intake, h.token, api.Options{Version: o.Version, About: h.about, Undo: profiles.undo, Log: o.Log})
+	r.intake = intake.New(r.engine, intake.Options{Role: roles(c), Undo: profiles.undo, Jobs: profiles.jobs, Log: o.Log})
+	r.api = api.New(r.engine, r.intake, h.token, api.Options{Version: o.Version, About: h.about, Undo: profiles.undo, Jobs: profiles.jobs, Log: o.Log})
 
 	if o.Only == "" && !o.Idle {
 		if err := r.openChannels(h, node, transport); err != nil {
@@ -166,6 +167,7 @@ func (r *rooms) run(ctx context.Context) error {
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return r.engine.Run(ctx) })
+	g.Go(func() error { return r.jobs.Run(ctx) })
 	for _, p := range r.channels {
 		g.Go(func() error { return p.run(ctx) })
 	}

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/netip"
 	"os"
@@ -66,6 +67,15 @@ func (g *gate) JudgeCommand(ctx context.Context, r tool.Request) (mercury.Judgem
 		return d.Judgement, nil
 	}
 	return d.Judgement, &tool.Command{Path: c.Path, Args: c.Args, Env: c.Env, Dir: c.Dir, Why: "argv"}
+}
+
+// update runs fn in one transaction of the engine.
+func (g *gate) update(ctx context.Context, fn func(store.Tx) error) error {
+	e := g.engine.Load()
+	if e == nil {
+		return errors.New("the engine is not there yet")
+	}
+	return e.Update(ctx, "tool", func(tx *engine.Tx) error { return fn(tx) })
 }
 
 // runKey carries the run a question belongs to down to Live, past a room that

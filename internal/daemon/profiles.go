@@ -5,7 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"log/slog"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/mercury-agent/mercury/internal/agent"
@@ -31,6 +33,7 @@ type profiles struct {
 	gate      *gate
 	tools     *tool.Set
 	files     *file.Files
+	jobs      *shell.Jobs
 	store     store.Store
 	zone      *time.Location
 	workspace string
@@ -38,7 +41,7 @@ type profiles struct {
 	mode      string
 }
 
-func newProfiles(c *config.Config, home config.Home, chain *llm.Chain, kept store.Store, owner string) *profiles {
+func newProfiles(c *config.Config, home config.Home, chain *llm.Chain, kept store.Store, node string, log *slog.Logger) *profiles {
 	zone, err := c.Location()
 	if err != nil {
 		zone = time.Local
@@ -53,7 +56,10 @@ func newProfiles(c *config.Config, home config.Home, chain *llm.Chain, kept stor
 	}
 	p.gate = newGate(home.Dir(), c.Timezone, p.mode)
 	p.files = file.New(file.Options{Hidden: []string{home.Dir()}, Keep: kept.Blobs().Put, Trash: filepath.Join(home.Files(), "trash")})
-	core, more := p.belt(owner)
+	commands := shell.Options{Owner: commandOwner(node)}
+	p.jobs = shell.NewJobs(commands, shell.JobsOptions{Update: p.gate.update, Node: node, Folder: filepath.Join(home.Files(), "jobs"), Log: log})
+	commands.Jobs = p.jobs
+	core, more := p.belt(commands)
 	p.tools = tool.NewTieredSet(p.gate, core, more)
 	return p
 }
@@ -95,14 +101,18 @@ func (p *profiles) outputs(conversation string) string {
 	return filepath.Join(p.home.Files(), "outputs", hex.EncodeToString(sum[:8]))
 }
 
+// commandOwner is the mark of commands that the Mercury of a home started.
+func commandOwner(node string) string { return strings.TrimPrefix(node, "node_") }
+
 // belt is what the main agent may do: what it is always told of, and what it
 // finds when it looks for it.
-func (p *profiles) belt(owner string) (core, more []tool.Tool) {
-	core = append(p.files.Core(), shell.Run(shell.Options{Owner: owner}), ask.User())
+func (p *profiles) belt(commands shell.Options) (core, more []tool.Tool) {
+	core = append(p.files.Core(), shell.Run(commands), ask.User())
 	hidden := file.Options{Hidden: []string{p.home.Dir()}}
 	more = append(p.files.More(), message.Tools(message.Options{Files: hidden, Sent: filepath.Join(p.home.Files(), "sent"),
 		View: p.store.View, Daily: p.config.Budget.DailyTokens, Zone: p.zone})...)
-	more = append(more, git.Tools(shell.Options{Owner: owner})...)
+	more = append(more, p.jobs.Tool())
+	more = append(more, git.Tools(commands)...)
 	return core, more
 }
 

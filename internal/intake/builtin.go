@@ -20,7 +20,7 @@ func builtin(i *Intake) []Command {
 		{Name: "help", Aliases: []string{"start"}, Args: "[COMMAND]", Help: "what you can say", Run: i.help},
 		{Name: "status", Help: "what is going on here", Run: status},
 		{Name: "stop", Help: "stop the work of this conversation; what waits is answered next", Run: stop},
-		{Name: "new", Aliases: []string{"clear"}, Help: "begin afresh: earlier messages are kept but no longer used", Run: begin},
+		{Name: "new", Aliases: []string{"clear"}, Help: "begin afresh: earlier messages are kept but no longer used", Run: i.begin},
 		{Name: "runs", Args: "[N]", Help: "the latest runs of this conversation", Run: runs},
 		{Name: "questions", Help: "what waits for a decision", Roles: trusted, Run: questions},
 		{Name: "yes", Aliases: []string{"approve"}, Args: "[once|run|hour|always] [QUESTION]", Help: "allow what was asked", Roles: trusted, Run: yes, Complete: grantWords},
@@ -28,6 +28,7 @@ func builtin(i *Intake) []Command {
 		{Name: "deliveries", Help: "messages that did not surely arrive", Roles: trusted, Run: deliveries},
 		{Name: "permissions", Args: "[show|revoke GRANT|ask|guided|allow-all] [for 30m|2h|this run]",
 			Help: "what is granted; and how much is asked here", Roles: []mercury.Role{mercury.Owner}, Run: permissions, Complete: permissionWords},
+		{Name: "bg", Args: "[output|stop|detach JOB]", Help: "commands that run in the background here", Roles: trusted, Run: i.background},
 		{Name: "clean", Help: "put away text from outside, so that it no longer makes things ask", Roles: trusted, Run: clean},
 		{Name: "undo", Args: "[yes] [RUN]", Help: "take back what the last run did to files; shows it first", Roles: []mercury.Role{mercury.Owner}, Run: i.undo},
 	}
@@ -195,7 +196,10 @@ func stop(tx *engine.Tx, call Call) (Reply, error) {
 
 // begin ends the conversation's work, lets go of what waits in its inbox, and
 // hides what came before from the model.
-func begin(tx *engine.Tx, call Call) (Reply, error) {
+func (i *Intake) begin(tx *engine.Tx, call Call) (Reply, error) {
+	if err := i.endJobs(tx, call.Conversation, "its conversation was begun afresh"); err != nil {
+		return Reply{}, err
+	}
 	let, err := tx.Withdraw(call.Conversation, "reset")
 	if err != nil {
 		return Reply{}, err
