@@ -135,7 +135,7 @@ func clean(tx *engine.Tx, call Call) (Reply, error) {
 	if _, err := tx.Append(call.Conversation, agent.CleanNote(c.LastSeq)); err != nil {
 		return Reply{}, err
 	}
-	return Reply{Text: fmt.Sprintf("%d entries with text from outside are put away: kept for you, no longer seen by me. Files that hold such text keep their mark.", n)}, nil
+	return Reply{Text: fmt.Sprintf("Put away what came from outside (%d in all): kept for you, no longer seen by me. Files that hold such text keep their mark.", n)}, nil
 }
 
 // describe says in one line where a run stands.
