@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"syscall"
 	"testing"
 	"time"
@@ -43,6 +44,27 @@ func ready(ts *testscript.TestScript, _ bool, _ []string) {
 	}
 }
 
+// jobID sets JOB to the first job that the last command named, and waits until
+// it has printed something.
+func jobID(ts *testscript.TestScript, _ bool, _ []string) {
+	id := regexp.MustCompile(`job_[0-9a-f]+`).FindString(ts.ReadFile("stdout"))
+	ts.Setenv("JOB", id)
+	home, err := config.HomeAt(ts.Getenv("MERCURY_HOME"))
+	ts.Check(err)
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		c, err := attach(context.Background(), home)
+		ts.Check(err)
+		j, err := c.Job(context.Background(), id)
+		ts.Check(err)
+		if j.Output == "up" {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("it printed %q", j.Output)
+		}
+	}
+}
+
 // script is what the model of every script says.
 var script = llmtest.Script{Default: "Noted.", Rules: []llmtest.Rule{
 	{Match: "hello", Reply: "Hello there."},
@@ -52,6 +74,9 @@ var script = llmtest.Script{Default: "Noted.", Rules: []llmtest.Rule{
 	{Match: "touch", After: "touched", Reply: "It is there."},
 	{Match: "touch", After: ".*", Reply: "I left it."},
 	{Match: "write it", Tools: []llmtest.Call{{Name: "write_file", Args: []byte(`{"path":"note.txt","content":"noted\n"}`)}}, Times: 1},
+	{Match: "launch it again", Tools: []llmtest.Call{{Name: "run_command", Args: []byte(`{"command":"sleep 61","background":true}`)}}, Times: 1},
+	{Match: "launch it", Tools: []llmtest.Call{{Name: "run_command", Args: []byte(`{"command":"echo up; sleep 60","background":true}`)}}, Times: 1},
+	{Match: "launch it", After: "background", Reply: "It runs."},
 	{Match: "forever", Fault: llmtest.Hang},
 	{Match: "refuse the key", Fault: "401", Message: "Incorrect API key provided."},
 	{Match: "<data>", Reply: "I read it."},
@@ -62,7 +87,7 @@ var script = llmtest.Script{Default: "Noted.", Rules: []llmtest.Rule{
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata", UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"ready": ready}, Deadline: time.Now().Add(time.Minute),
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"ready": ready, "jobid": jobID}, Deadline: time.Now().Add(time.Minute),
 		Setup: func(env *testscript.Env) error {
 			model := llmtest.Start(t, script)
 			home, work := filepath.Join(env.WorkDir, "home"), filepath.Join(env.WorkDir, "work")

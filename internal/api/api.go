@@ -41,6 +41,8 @@ type Options struct {
 	About func(ctx context.Context) About
 	// Undo takes back what a run did, or only looks. Nil: nothing can be.
 	Undo func(ctx context.Context, tx store.Tx, run, conversation string, apply bool, by mercury.Actor) (mercury.Undone, error)
+	// Jobs is where commands run in the background; nil: nowhere.
+	Jobs intake.Jobs
 	Log  *slog.Logger // default discards
 }
 
@@ -92,6 +94,7 @@ func New(e *engine.Engine, in *intake.Intake, token string, o Options) *Server {
 	s.questions()
 	s.status()
 	s.rights()
+	s.jobs()
 	s.mux.HandleFunc("GET /api/events", s.events)
 	s.mux.HandleFunc("GET /api/openapi.json", s.openapi)
 	s.mux.HandleFunc("/", s.nothing)

@@ -36,6 +36,7 @@ type rooms struct {
 	api      *api.Server
 	channels []*post
 	fence    *sandbox.Fence
+	jobs     *shell.Jobs
 	idle     bool
 }
 
@@ -72,13 +73,12 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 	r := &rooms{store: kept, idle: o.Idle}
 	r.fence = sandbox.New(sandbox.Options{Self: o.Helper, Scratch: filepath.Join(o.Home.Files(), "fence"),
 		Cache: filepath.Join(o.Home.Files(), "fence.json")})
-	owner := strings.TrimPrefix(node, "node_")
-	profiles := newProfiles(c, o.Home, h.secrets, chain, kept, owner, r.fence, o.Log)
+	profiles := newProfiles(c, o.Home, h.secrets, chain, kept, node, r.fence, o.Log)
 	if err := os.MkdirAll(profiles.workspace, 0o755); err != nil {
 		return nil, errors.Join(&mercury.Error{Kind: mercury.Setup, Err: fmt.Errorf("make the workspace: %w", err),
 			Help: "Set workspace in mercury.yaml to a folder that you may write."}, kept.Close())
 	}
-	if n := shell.EndLeftovers(owner); n > 0 {
+	if n := shell.EndLeftovers(commandOwner(node)); n > 0 {
 		o.Log.Info("ended commands that a killed Mercury had left running", "processes", n)
 	}
 	r.fence.Empty()
@@ -91,10 +91,11 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 		Spool: filepath.Join(o.Home.Files(), "spool"), Idle: idler(), Log: o.Log,
 	})
 	profiles.gate.engine.Store(r.engine)
+	r.jobs = profiles.jobs
 	r.engine.Handle("turn", turns.Turn)
 	r.intake = intake.New(r.engine, intake.Options{Role: people(c), May: profiles.roles.May,
-		Limit: profiles.limit, Zone: profiles.zone, Undo: profiles.undo, Log: o.Log})
-	r.api = api.New(r.engine, r.intake, h.token, api.Options{Version: o.Version, About: h.about, Undo: profiles.undo, Log: o.Log})
+		Limit: profiles.limit, Zone: profiles.zone, Undo: profiles.undo, Jobs: profiles.jobs, Log: o.Log})
+	r.api = api.New(r.engine, r.intake, h.token, api.Options{Version: o.Version, About: h.about, Undo: profiles.undo, Jobs: profiles.jobs, Log: o.Log})
 
 	if o.Only == "" && !o.Idle {
 		if err := r.openChannels(h, node, transport); err != nil {
@@ -178,6 +179,7 @@ func (r *rooms) run(ctx context.Context) error {
 		r.fence.Probe(ctx) // so that the first command need not wait for it
 		return nil
 	})
+	g.Go(func() error { return r.jobs.Run(ctx) })
 	for _, p := range r.channels {
 		g.Go(func() error { return p.run(ctx) })
 	}

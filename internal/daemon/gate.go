@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -186,6 +187,15 @@ func (g *gate) leak(r tool.Request) string {
 		}
 	}
 	return ""
+}
+
+// update runs fn in one transaction of the engine.
+func (g *gate) update(ctx context.Context, fn func(store.Tx) error) error {
+	e := g.engine.Load()
+	if e == nil {
+		return errors.New("the engine is not there yet")
+	}
+	return e.Update(ctx, "tool", func(tx *engine.Tx) error { return fn(tx) })
 }
 
 // runKey carries the run a question belongs to down to Live, past a room that

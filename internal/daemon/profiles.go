@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/mercury-agent/mercury/internal/agent"
@@ -33,6 +34,7 @@ type profiles struct {
 	gate      *gate
 	tools     *tool.Set
 	files     *file.Files
+	jobs      *shell.Jobs
 	store     store.Store
 	zone      *time.Location
 	workspace string
@@ -41,7 +43,7 @@ type profiles struct {
 	roles     permission.Roles
 }
 
-func newProfiles(c *config.Config, home config.Home, hide secrets, chain *llm.Chain, kept store.Store, owner string, fence *sandbox.Fence, log *slog.Logger) *profiles {
+func newProfiles(c *config.Config, home config.Home, hide secrets, chain *llm.Chain, kept store.Store, node string, fence *sandbox.Fence, log *slog.Logger) *profiles {
 	zone, err := c.Location()
 	if err != nil {
 		zone = time.Local
@@ -57,7 +59,10 @@ func newProfiles(c *config.Config, home config.Home, hide secrets, chain *llm.Ch
 	p.roles = roles(c)
 	p.gate = newGate(gateOptions{home: home.Dir(), zone: c.Timezone, mode: p.mode, fence: fence, secrets: hide, roles: p.roles, log: log})
 	p.files = file.New(file.Options{Hidden: []string{home.Dir()}, Keep: kept.Blobs().Put, Trash: filepath.Join(home.Files(), "trash")})
-	core, more := p.belt(shell.Options{Owner: owner, Fence: fence})
+	commands := shell.Options{Owner: commandOwner(node), Fence: fence}
+	p.jobs = shell.NewJobs(commands, shell.JobsOptions{Update: p.gate.update, Node: node, Folder: filepath.Join(home.Files(), "jobs"), Log: log})
+	commands.Jobs = p.jobs
+	core, more := p.belt(commands)
 	p.tools = tool.NewTieredSet(p.gate, core, more)
 	return p
 }
@@ -111,6 +116,9 @@ func (p *profiles) outputs(conversation string) string {
 	return filepath.Join(p.home.Files(), "outputs", hex.EncodeToString(sum[:8]))
 }
 
+// commandOwner is the mark of commands that the Mercury of a home started.
+func commandOwner(node string) string { return strings.TrimPrefix(node, "node_") }
+
 // belt is what the main agent may do: what it is always told of, and what it
 // finds when it looks for it.
 func (p *profiles) belt(commands shell.Options) (core, more []tool.Tool) {
@@ -118,6 +126,7 @@ func (p *profiles) belt(commands shell.Options) (core, more []tool.Tool) {
 	hidden := file.Options{Hidden: []string{p.home.Dir()}}
 	more = append(p.files.More(), message.Tools(message.Options{Files: hidden, Sent: filepath.Join(p.home.Files(), "sent"),
 		View: p.store.View, Daily: p.config.Budget.DailyTokens, Zone: p.zone})...)
+	more = append(more, p.jobs.Tool())
 	more = append(more, git.Tools(commands)...)
 	return core, more
 }

@@ -18,7 +18,7 @@ func builtin(i *Intake) []Command {
 		{Name: "help", Aliases: []string{"start"}, Args: "[COMMAND]", Help: "what you can say", Run: i.help},
 		{Name: "status", Help: "what is going on here", Run: status},
 		{Name: "stop", Needs: mercury.MayStop, Help: "stop the work of this conversation; what waits is answered next", Run: stop},
-		{Name: "new", Needs: mercury.MayReset, Aliases: []string{"clear"}, Help: "begin afresh: earlier messages are kept but no longer used", Run: begin},
+		{Name: "new", Needs: mercury.MayReset, Aliases: []string{"clear"}, Help: "begin afresh: earlier messages are kept but no longer used", Run: i.begin},
 		{Name: "runs", Args: "[N]", Help: "the latest runs of this conversation", Run: runs},
 		{Name: "questions", Help: "what waits for a decision", Needs: mercury.GetPermissions, Run: questions},
 		{Name: "yes", Aliases: []string{"approve"}, Args: "[once|run|hour|always] [QUESTION]", Help: "allow what was asked", Needs: mercury.Answer, Run: yes, Complete: grantWords},
@@ -26,6 +26,7 @@ func builtin(i *Intake) []Command {
 		{Name: "deliveries", Help: "messages that did not surely arrive", Needs: mercury.SeeDeliveries, Run: deliveries},
 		{Name: "permissions", Args: "[show|revoke GRANT|ask|guided|allow-all] [for 30m|2h|this run]",
 			Help: "what is granted; and how much is asked here", Roles: []mercury.Role{mercury.Owner}, Run: permissions, Complete: permissionWords},
+		{Name: "bg", Args: "[output|stop|detach JOB]", Help: "commands that run in the background here", Needs: mercury.GetPermissions, Run: i.background},
 		{Name: "clean", Help: "put away text from outside, so that it no longer makes things ask", Needs: mercury.GetPermissions, Run: clean},
 		{Name: "undo", Args: "[yes] [RUN]", Help: "take back what the last run did to files; shows it first", Roles: []mercury.Role{mercury.Owner}, Run: i.undo},
 	}
@@ -132,7 +133,7 @@ func clean(tx *engine.Tx, call Call) (Reply, error) {
 	if _, err := tx.Append(call.Conversation, agent.CleanNote(c.LastSeq)); err != nil {
 		return Reply{}, err
 	}
-	return Reply{Text: fmt.Sprintf("%d entries with text from outside are put away: kept for you, no longer seen by me. Files that hold such text keep their mark.", n)}, nil
+	return Reply{Text: fmt.Sprintf("Put away what came from outside (%d in all): kept for you, no longer seen by me. Files that hold such text keep their mark.", n)}, nil
 }
 
 // describe says in one line where a run stands.
@@ -204,7 +205,7 @@ func theirs(run mercury.Run, a mercury.Actor) error {
 
 // begin ends the conversation's work, lets go of what waits in its inbox, and
 // hides what came before from the model.
-func begin(tx *engine.Tx, call Call) (Reply, error) {
+func (i *Intake) begin(tx *engine.Tx, call Call) (Reply, error) {
 	run, err := tx.LiveRun(call.Conversation)
 	live := err == nil
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -214,6 +215,9 @@ func begin(tx *engine.Tx, call Call) (Reply, error) {
 		if err := theirs(run, call.Actor); err != nil {
 			return Reply{}, err
 		}
+	}
+	if err := i.endJobs(tx, call.Conversation, "its conversation was begun afresh"); err != nil {
+		return Reply{}, err
 	}
 	let, err := tx.Withdraw(call.Conversation, "reset")
 	if err != nil {

@@ -46,6 +46,8 @@ type Options struct {
 	// Undo takes back what a run did, or only looks, inside a transaction. Nil:
 	// nothing can be undone.
 	Undo func(ctx context.Context, tx store.Tx, run, conversation string, apply bool, by mercury.Actor) (mercury.Undone, error)
+	// Jobs is where commands run in the background; nil: nowhere.
+	Jobs Jobs
 	Log  *slog.Logger // default discards
 }
 

@@ -11,14 +11,15 @@ type UndoRow struct {
 	ConversationID string
 	CallID         string
 	Tool           string
-	Act            string // "write", "delete", "move"
-	Path           string // absolute
-	Place          string // move: where it went; delete: where the trash keeps it
-	Before         string // state of Path before
-	BeforeRef      string // blob of the content before, for a write
-	BeforeMode     uint32 // permission bits before
-	After          string // state of Path after; for a move, of Place
-	Note           string // why it cannot be taken back; empty if it can
+	Act            string   // "write", "delete", "move"
+	Path           string   // absolute
+	Place          string   // move: where it went; delete: where the trash keeps it
+	Before         string   // state of Path before
+	BeforeRef      string   // blob of the content before, for a write
+	BeforeMode     uint32   // permission bits before
+	After          string   // state of Path after; for a move, of Place
+	Taint          []string // outside sources in what was there before
+	Note           string   // why it cannot be taken back; empty if it can
 	At             time.Time
 	UndoneAt       time.Time
 }

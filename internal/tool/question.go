@@ -94,7 +94,7 @@ func Phrase(a mercury.Access) string {
 	if what == "" {
 		what = strings.Join(a.Argv, " ")
 	}
-	if a.Detail != "" {
+	if a.Detail != "" && what != "" {
 		what += " (" + a.Detail + ")"
 	}
 	return verb + what

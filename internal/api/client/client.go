@@ -189,6 +189,23 @@ func (c *Client) Undo(ctx context.Context, run, conversation string, apply bool)
 	return out, err
 }
 
+// Jobs lists background commands, newest first.
+func (c *Client) Jobs(ctx context.Context, q url.Values) (Page[api.Job], error) {
+	return get[Page[api.Job]](ctx, c, "/api/jobs", q)
+}
+
+// Job returns a background command with the end of what it printed.
+func (c *Client) Job(ctx context.Context, id string) (api.Job, error) {
+	return get[api.Job](ctx, c, "/api/jobs/"+url.PathEscape(id), nil)
+}
+
+// StopJob ends a background command.
+func (c *Client) StopJob(ctx context.Context, id string) (api.Job, error) {
+	var out api.Job
+	err := c.do(ctx, http.MethodPost, "/api/jobs/"+url.PathEscape(id)+"/stop", struct{}{}, &out)
+	return out, err
+}
+
 // Commands lists the slash commands.
 func (c *Client) Commands(ctx context.Context) (Page[api.Command], error) {
 	return get[Page[api.Command]](ctx, c, "/api/commands", nil)

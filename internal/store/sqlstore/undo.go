@@ -14,10 +14,16 @@ import (
 func scanUndo(s scanner) (store.UndoRow, error) {
 	var u store.UndoRow
 	var mode, at, undone int64
+	var taint string
+	var r reader
 	err := s.Scan(&u.ID, &u.RunID, &u.ConversationID, &u.CallID, &u.Tool, &u.Act, &u.Path, &u.Place, &u.Before, &u.BeforeRef,
-		&mode, &u.After, &u.Note, &at, &undone)
+		&mode, &u.After, &taint, &u.Note, &at, &undone)
+	if err != nil {
+		return u, err
+	}
+	r.decode(taint, &u.Taint)
 	u.BeforeMode, u.At, u.UndoneAt = uint32(mode), moment(at), moment(undone)
-	return u, err
+	return u, r.err
 }
 
 func (tx *Tx) PutUndo(u store.UndoRow) error {
@@ -25,7 +31,7 @@ func (tx *Tx) PutUndo(u store.UndoRow) error {
 		u.At = tx.Now()
 	}
 	_, err := tx.exec("undo.put", u.ID, u.RunID, u.ConversationID, u.CallID, u.Tool, u.Act, u.Path, u.Place, u.Before,
-		u.BeforeRef, int64(u.BeforeMode), u.After, u.Note, micros(u.At), micros(u.UndoneAt))
+		u.BeforeRef, int64(u.BeforeMode), u.After, encodeList(u.Taint), u.Note, micros(u.At), micros(u.UndoneAt))
 	return err
 }
 

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"errors"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -13,7 +14,7 @@ var undoTests = map[string]func(*testing.T, Home, store.Store){
 	"changes come back in order, once each": func(t *testing.T, _ Home, s store.Store) {
 		rows := []store.UndoRow{
 			{ID: "un_1", RunID: "run_1", ConversationID: "local/a", CallID: "c1", Tool: "write_file", Act: "write", Path: "/w/a",
-				Before: "aa", BeforeRef: "ref", BeforeMode: 0o640, After: "bb", At: time.UnixMicro(5).UTC()},
+				Taint: []string{"web"}, Before: "aa", BeforeRef: "ref", BeforeMode: 0o640, After: "bb", At: time.UnixMicro(5).UTC()},
 			{ID: "un_2", RunID: "run_1", ConversationID: "local/a", CallID: "c2", Tool: "delete_file", Act: "delete", Path: "/w/b",
 				Place: "/t/b", Before: "folder", Note: "too large", At: time.UnixMicro(6).UTC()},
 		}
@@ -27,7 +28,7 @@ var undoTests = map[string]func(*testing.T, Home, store.Store){
 		})
 		view(t, s, func(tx store.Tx) error {
 			got, err := tx.UndoRows("run_1")
-			if !slices.Equal(got, rows) {
+			if !reflect.DeepEqual(got, rows) {
 				t.Errorf("got %+v", got)
 			}
 			return err

@@ -95,6 +95,13 @@ func remember(out tool.Output, r store.UndoRow) tool.Output {
 		return out
 	}
 	out.Commit = func(tx store.Tx) error {
+		taint, err := tx.FileTaint(r.Path)
+		if err != nil {
+			return err
+		}
+		if r.Before != stateNothing {
+			r.Taint = taint
+		}
 		if err := tx.PutUndo(r); err != nil {
 			return fmt.Errorf("remember how to undo it: %w", err)
 		}

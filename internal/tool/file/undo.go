@@ -61,7 +61,7 @@ func (f *Files) Undo(ctx context.Context, tx store.Tx, blobs store.Blobs, run, c
 			if err := tx.MarkUndone(row.ID, tx.Now()); err != nil {
 				return out, err
 			}
-			if err := tx.TaintFile(row.Path, nil, ""); err != nil {
+			if err := tx.TaintFile(row.Path, row.Taint, run); err != nil {
 				return out, err
 			}
 		}

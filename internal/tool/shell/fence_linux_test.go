@@ -11,6 +11,7 @@ import (
 
 	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/sandbox"
+	"github.com/mercury-agent/mercury/internal/store"
 	"github.com/mercury-agent/mercury/internal/testenv"
 	"github.com/mercury-agent/mercury/internal/tool"
 	"github.com/mercury-agent/mercury/internal/tool/tooltest"
@@ -109,5 +110,32 @@ func TestAnApprovalSaysThatNoFenceHolds(t *testing.T) {
 	text := Run(Options{}).(tool.Shower).Show(t.Context(), call(w, "make all"))
 	if !strings.HasPrefix(text, "make all\n") || !strings.Contains(text, "outside the fence") {
 		t.Errorf("got %q", text)
+	}
+}
+
+// A command that was let through only because it is fenced is held in the
+// background too.
+func TestAFencedJobIsHeld(t *testing.T) {
+	y := newYard(t)
+	y.jobs.shell.Fence = newFence(t)
+	c := fenced(y.w, "cat "+y.w.Outside+"/secret.txt; cat notes.txt; echo x > new")
+	c.ConversationID, c.Outputs = "local/test", t.TempDir()
+	out, err := y.jobs.start(t.Context(), c, c.Exec.Args[2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, _, _ := strings.Cut(out.Text, " ")
+	job := y.until(id, func(j store.Job) bool { return j.State != store.JobRunning })
+	text, err := os.ReadFile(job.Output)
+	if err != nil || strings.Contains(string(text), tooltest.Secret) || !strings.Contains(string(text), "alpha\nbeta") {
+		t.Errorf("it printed %q, %v", text, err)
+	}
+	if _, err := os.Stat(filepath.Join(y.w.Workspace, "new")); err != nil {
+		t.Error(err)
+	}
+
+	y.jobs.shell.Fence = nil
+	if _, err := y.jobs.start(t.Context(), c, c.Exec.Args[2]); err == nil {
+		t.Error("without a fence it ran all the same")
 	}
 }

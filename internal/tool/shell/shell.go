@@ -43,12 +43,16 @@ type Options struct {
 	// Owner names this Mercury among others on the machine, in letters and
 	// digits. What it left running when it was killed is found by it.
 	Owner string
+
+	// Jobs, if not nil, is where commands run in the background.
+	Jobs *Jobs
 }
 
 type input struct {
 	Command        string `json:"command"`
 	TimeoutSeconds int    `json:"timeout_seconds,omitempty" jsonschema:"default 120, at most 1200"`
 	OutsideFence   bool   `json:"outside_fence,omitempty" jsonschema:"true only if it needs the network or files elsewhere; a person is asked"`
+	Background     bool   `json:"background,omitempty" jsonschema:"return at once and let it run"`
 }
 
 // commandMax bounds a command in bytes; the system has no room for longer ones.
@@ -63,10 +67,10 @@ func Run(o Options) tool.Tool {
 			if err := check(c, in); err != nil {
 				return nil, err
 			}
-			return []mercury.Access{{Kind: mercury.RunCommand, Target: in.Command, Dir: c.Folder(), Unfenced: in.OutsideFence}}, nil
+			return []mercury.Access{{Kind: mercury.RunCommand, Target: in.Command, Dir: c.Folder(), Detail: detail(in), Unfenced: in.OutsideFence}}, nil
 		},
 		Show: func(_ context.Context, c tool.Call, in input) string {
-			return fmt.Sprintf("%s\n\nin %s, outside the fence", in.Command, c.Folder())
+			return strings.TrimSpace(fmt.Sprintf("%s\n\nin %s, outside the fence\n%s", in.Command, c.Folder(), detail(in)))
 		},
 		Run: func(ctx context.Context, c tool.Call, in input) (tool.Output, error) {
 			if err := check(c, in); err != nil {
@@ -74,6 +78,12 @@ func Run(o Options) tool.Tool {
 			}
 			if !granted(c, in) {
 				return tool.Output{}, &mercury.Error{Kind: mercury.Denied, Err: errors.New("this command was not allowed")}
+			}
+			if in.Background {
+				if o.Jobs == nil {
+					return tool.Output{}, invalid("nothing runs in the background here; leave background out")
+				}
+				return o.Jobs.start(ctx, c, in.Command)
 			}
 			limit := o.Limit
 			if in.TimeoutSeconds > 0 {
@@ -136,10 +146,18 @@ func invalid(text string) error {
 	return &mercury.Error{Kind: mercury.Invalid, Err: errors.New(text)}
 }
 
+// detail is what an approval says beside the command.
+func detail(in input) string {
+	if in.Background {
+		return "in the background, until it ends or is stopped"
+	}
+	return ""
+}
+
 // granted reports whether this very command was allowed.
 func granted(c tool.Call, in input) bool {
 	for _, g := range c.Granted {
-		if g.Kind == mercury.RunCommand && g.Target == in.Command && g.Dir == c.Folder() && g.Unfenced == in.OutsideFence {
+		if g.Kind == mercury.RunCommand && g.Target == in.Command && g.Dir == c.Folder() && g.Detail == detail(in) && g.Unfenced == in.OutsideFence {
 			return true
 		}
 	}

@@ -15,6 +15,7 @@ CREATE TABLE undo (
     before_ref      TEXT   NOT NULL,
     before_mode     BIGINT NOT NULL,
     after_state     TEXT   NOT NULL,
+    taint           TEXT   NOT NULL,
     note            TEXT   NOT NULL,
     at              BIGINT NOT NULL,
     undone_at       BIGINT NOT NULL

@@ -1,9 +1,9 @@
 -- name: @undo
 id, run_id, conversation_id, call_id, tool, act, path, place, before_state, before_ref, before_mode, after_state,
-note, at, undone_at
+taint, note, at, undone_at
 
 -- name: undo.put
-INSERT INTO undo (@undo) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
+INSERT INTO undo (@undo) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
 
 -- name: undo.run
 SELECT @undo FROM undo WHERE run_id = ? ORDER BY n
