@@ -355,13 +355,17 @@ func (l *Line) entry(e api.Entry) {
 			return
 		}
 		l.missed = false
-		rest, whole := strings.CutPrefix(e.Text, shown)
-		head, ended := strings.CutSuffix(e.Text, shown)
+		// What is kept has lost the blanks around it.
+		text, seen := strings.TrimSpace(e.Text), strings.TrimSpace(shown)
+		rest, whole := strings.CutPrefix(text, seen)
+		head, ended := strings.CutSuffix(text, seen)
 		switch {
-		case e.Text == "":
-		case shown != "" && whole:
-			l.put(rest)
-		case shown != "" && missed && ended:
+		case text == "":
+		case seen != "" && whole:
+			if rest != "" {
+				l.put(rest)
+			}
+		case seen != "" && missed && ended:
 			l.newline()
 			l.remark("  (it began: " + strings.TrimSpace(head) + ")")
 		default:
@@ -445,6 +449,13 @@ func (l *Line) prompt() {
 			l.column = true
 		}
 	}
+}
+
+// Busy reports whether work of the conversation was in hand when last heard of.
+func (l *Line) Busy() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.busy
 }
 
 // put shows a piece of an answer.

@@ -40,6 +40,7 @@ func TestAnAnswerIsShownOnceAndWholeWhateverWasMissed(t *testing.T) {
 		{"all of it streamed", false, []client.Event{delta("One two "), delta("three."), answer}, "One two three.\n"},
 		{"none of it streamed", false, []client.Event{answer}, "One two three.\n"},
 		{"its end came with the entry", false, []client.Event{delta("One two"), answer}, "One two three.\n"},
+		{"blanks around it are not kept", false, []client.Event{delta("\nOne two three.\n"), answer}, "\nOne two three.\n"},
 		{"its beginning was missed", true, []client.Event{broken, delta("two "), delta("three."), answer},
 			"  (broken off here; what follows begins again)\ntwo three.\n  (it began: One)\n"},
 		{"something in the middle was missed", true, []client.Event{delta("One three."), answer}, "One three.\nOne two three.\n"},
