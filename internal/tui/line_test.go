@@ -82,6 +82,16 @@ func TestTheRecordOfOnesOwnCommandIsNotShown(t *testing.T) {
 	}
 }
 
+func TestWhatIsSaidElsewhereIsShown(t *testing.T) {
+	l, out := screen(0)
+	l.mine = map[string]bool{"in_mine": true}
+	l.show(event("entry", api.Entry{Seq: 1, Kind: "user", InputID: "in_mine", Text: "typed here"}))
+	l.show(event("entry", api.Entry{Seq: 2, Kind: "user", InputID: "in_other", Text: "typed there"}))
+	if out.String() != "  (said elsewhere) typed there\n" {
+		t.Errorf("got %q", out)
+	}
+}
+
 func TestAToolCallReadsLikeASentence(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
 		{`{"path":"notes.txt"}`, "notes.txt"},
