@@ -38,8 +38,12 @@ func askCommand() *cobra.Command {
 		Long: `Ask one question and print the answer. Standard input, if it is not a terminal,
 is added to the text; "-" reads the whole text from it:
 
-  mercury ask "what is in this folder?"
+  mercury ask "what is in my workspace?"
   git diff | mercury ask "review this"
+  mercury ask --file report.txt "sum this up"
+
+Its files are those of the workspace (~/mercury), wherever you ask from; another
+folder is named in the question, and reading there asks you first.
 
 A running Mercury is used if there is one; otherwise one runs for this question
 alone. Exit codes: 3 not configured, 4 a decision is needed (see mercury

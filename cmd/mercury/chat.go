@@ -42,5 +42,9 @@ func chat(c *cobra.Command, _ []string) error {
 	if r.house == nil {
 		l.Reconnect = func(ctx context.Context) (*client.Client, error) { return attach(ctx, home) }
 	}
-	return errors.Join(l.Run(ctx), r.close())
+	err = errors.Join(l.Run(ctx), r.close())
+	if err == nil && l.Busy() {
+		fmt.Fprintln(out, "What was in hand is kept; it goes on while a Mercury runs: mercury serve")
+	}
+	return err
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -27,12 +29,15 @@ terminal it plays the scene by itself.`,
 			if err != nil {
 				return fmt.Errorf("find this program: %w", err)
 			}
+			// A closed terminal or pipe must not leave the runtime behind.
+			ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGHUP, syscall.SIGPIPE)
+			defer stop()
 			alone := !isTerminal(c.InOrStdin()) || !isTerminal(c.OutOrStdout())
 			var lines <-chan string
 			if !alone {
 				lines = tui.ReadLines(c.InOrStdin())
 			}
-			err = tour.Run(c.Context(), tour.Options{Binary: self, Lines: lines, Out: c.OutOrStdout(), Alone: alone,
+			err = tour.Run(ctx, tour.Options{Binary: self, Lines: lines, Out: c.OutOrStdout(), Alone: alone,
 				Color: !alone && os.Getenv("NO_COLOR") == "", Width: columns(c.OutOrStdout()),
 				Attach: func(ctx context.Context, dir string) (*client.Client, error) {
 					home, err := config.HomeAt(dir)
@@ -41,7 +46,10 @@ terminal it plays the scene by itself.`,
 					}
 					return attach(ctx, home)
 				}})
-			if err != nil || c.Context().Err() != nil {
+			if ctx.Err() != nil && c.Context().Err() == nil { // nobody is left to be told anything
+				return &exit{code: exitFailed, silent: true, err: ctx.Err()}
+			}
+			if err != nil || ctx.Err() != nil {
 				return err
 			}
 			return afterDemo(c, lines)

@@ -159,7 +159,11 @@ func tryKey(c *cobra.Command, src config.Source, line string) error {
 			}
 			model := p.Name + "/" + p.Model
 			if err := try(c.Context(), with, model, c.OutOrStdout()); err != nil {
-				return fmt.Errorf("%w\nThe key was not kept. Of another provider? Write its name before the key: deepseek sk-…", err)
+				lost := "The key was not kept."
+				if key == line {
+					lost += " If it is another provider's, write the name before it: deepseek sk-…"
+				}
+				return fmt.Errorf("%w\n%s", err, lost)
 			}
 			if err := src.Home.Create(); err != nil {
 				return err
@@ -219,7 +223,7 @@ func write(c *cobra.Command, src config.Source, model string) error {
 	if _, err := config.Set(src, "model", model); err != nil {
 		return err
 	}
-	fmt.Fprintf(c.OutOrStdout(), "%s answers from now on (%s).\nTry: mercury ask \"what is in this folder?\"   or talk to it: mercury\n", model, src.Home.Config())
+	fmt.Fprintf(c.OutOrStdout(), "%s answers from now on (%s).\nTry: mercury ask \"what can you do?\"   or talk to it: mercury\n", model, src.Home.Config())
 	return nil
 }
 

@@ -50,6 +50,8 @@ type Line struct {
 	sending  bool              // a line is on its way; the prompt follows what comes of it
 	owed     bool              // a prompt was due meanwhile
 	command  string            // the last line sent, as its record reads
+	mine     map[string]bool   // inputs that were typed here
+	unsure   []api.Entry       // what was said while a line was on its way: maybe that line
 	seq      int64             // last entry shown
 	open     []api.Question    // waiting for an answer here, oldest first
 	asked    time.Time         // when the first of them was shown
@@ -64,7 +66,7 @@ type Line struct {
 func (l *Line) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	l.tools, l.text.out = map[string]string{}, l.Out
+	l.tools, l.mine, l.text.out = map[string]string{}, map[string]bool{}, l.Out
 	if c, err := l.Client.Conversation(ctx, l.Conversation); err == nil {
 		l.seq, l.busy = c.LastSeq, c.RunID != ""
 	}
@@ -81,6 +83,12 @@ func (l *Line) Run(ctx context.Context) error {
 		return errors.New("the runtime does not answer")
 	case <-ctx.Done():
 		return nil
+	}
+	l.mu.Lock()
+	unexplained := l.busy && len(l.open) == 0
+	l.mu.Unlock()
+	if unexplained {
+		l.say("  (work is in hand here: /status says what, /stop ends it)")
 	}
 	err := l.read(ctx)
 	cancel()
@@ -161,6 +169,11 @@ func (l *Line) typed(ctx context.Context, line string) {
 	sent, err := l.client().Send(ctx, l.Conversation, client.Message{Text: line, RequestID: mercury.NewID("rq"), Mode: string(mercury.Steer)})
 	l.mu.Lock()
 	l.sending = false
+	l.mine[sent.InputID] = true
+	for _, e := range l.unsure {
+		l.said(e)
+	}
+	l.unsure = nil
 	owed := l.owed
 	l.mu.Unlock()
 	switch {
@@ -205,6 +218,9 @@ func (l *Line) watch(ctx context.Context, ready func()) {
 			if broken {
 				l.say("  (connected again)")
 				broken = false
+				l.mu.Lock()
+				l.open = nil // shown again below, if they still wait
+				l.mu.Unlock()
 			}
 			l.catchUp(ctx)
 			if again {
@@ -344,6 +360,12 @@ func (l *Line) entry(e api.Entry) {
 	}
 	l.seq = e.Seq
 	switch mercury.EntryKind(e.Kind) {
+	case mercury.UserEntry:
+		if l.sending {
+			l.unsure = append(l.unsure, e)
+		} else {
+			l.said(e)
+		}
 	case mercury.AssistantEntry:
 		shown, missed := l.streamed.String(), l.missed
 		l.streamed.Reset()
@@ -355,13 +377,17 @@ func (l *Line) entry(e api.Entry) {
 			return
 		}
 		l.missed = false
-		rest, whole := strings.CutPrefix(e.Text, shown)
-		head, ended := strings.CutSuffix(e.Text, shown)
+		// What is kept has lost the blanks around it.
+		text, seen := strings.TrimSpace(e.Text), strings.TrimSpace(shown)
+		rest, whole := strings.CutPrefix(text, seen)
+		head, ended := strings.CutSuffix(text, seen)
 		switch {
-		case e.Text == "":
-		case shown != "" && whole:
-			l.put(rest)
-		case shown != "" && missed && ended:
+		case text == "":
+		case seen != "" && whole:
+			if rest != "" {
+				l.put(rest)
+			}
+		case seen != "" && missed && ended:
 			l.newline()
 			l.remark("  (it began: " + strings.TrimSpace(head) + ")")
 		default:
@@ -422,70 +448,4 @@ func (l *Line) settled(id string) {
 			return
 		}
 	}
-}
-
-func (l *Line) say(text string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.newline()
-	fmt.Fprintln(l.Out, Wrap(Safe(text), l.width()))
-}
-
-func (l *Line) prompt() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch {
-	case l.sending:
-		l.owed = true
-	case len(l.open) > 0 || l.busy:
-	default:
-		l.newline()
-		if !l.Quiet {
-			fmt.Fprint(l.Out, "> ")
-			l.column = true
-		}
-	}
-}
-
-// put shows a piece of an answer.
-func (l *Line) put(text string) {
-	if text == "" {
-		return
-	}
-	l.text.width = l.width()
-	l.text.write(Safe(text))
-	l.text.settle()
-	l.column = !strings.HasSuffix(text, "\n")
-}
-
-// remark shows a line beside the talk.
-func (l *Line) remark(text string) {
-	text = Wrap(Safe(text), l.width())
-	if l.Color {
-		text = "\x1b[2m" + text + "\x1b[0m"
-	}
-	fmt.Fprintln(l.Out, text)
-}
-
-func (l *Line) width() int {
-	if l.Width == nil {
-		return 0
-	}
-	return l.Width()
-}
-
-// enter follows the Enter key, which has ended the line on the screen.
-func (l *Line) enter() {
-	l.column = false
-	l.text.restart()
-}
-
-// newline ends a line that was begun.
-func (l *Line) newline() {
-	l.text.end()
-	if l.column {
-		fmt.Fprintln(l.Out)
-	}
-	l.column, l.text.code = false, false
-	l.text.restart()
 }

@@ -40,6 +40,7 @@ func TestAnAnswerIsShownOnceAndWholeWhateverWasMissed(t *testing.T) {
 		{"all of it streamed", false, []client.Event{delta("One two "), delta("three."), answer}, "One two three.\n"},
 		{"none of it streamed", false, []client.Event{answer}, "One two three.\n"},
 		{"its end came with the entry", false, []client.Event{delta("One two"), answer}, "One two three.\n"},
+		{"blanks around it are not kept", false, []client.Event{delta("\nOne two three.\n"), answer}, "\nOne two three.\n"},
 		{"its beginning was missed", true, []client.Event{broken, delta("two "), delta("three."), answer},
 			"  (broken off here; what follows begins again)\ntwo three.\n  (it began: One)\n"},
 		{"something in the middle was missed", true, []client.Event{delta("One three."), answer}, "One three.\nOne two three.\n"},
@@ -77,6 +78,16 @@ func TestTheRecordOfOnesOwnCommandIsNotShown(t *testing.T) {
 	l.show(event("entry", api.Entry{Seq: 1, Kind: "note", Text: "[/stop]"}))
 	l.show(event("entry", api.Entry{Seq: 2, Kind: "note", Text: "The model is back."}))
 	if out.String() != "· The model is back.\n" {
+		t.Errorf("got %q", out)
+	}
+}
+
+func TestWhatIsSaidElsewhereIsShown(t *testing.T) {
+	l, out := screen(0)
+	l.mine = map[string]bool{"in_mine": true}
+	l.show(event("entry", api.Entry{Seq: 1, Kind: "user", InputID: "in_mine", Text: "typed here"}))
+	l.show(event("entry", api.Entry{Seq: 2, Kind: "user", InputID: "in_other", Text: "typed there"}))
+	if out.String() != "  (said elsewhere) typed there\n" {
 		t.Errorf("got %q", out)
 	}
 }
