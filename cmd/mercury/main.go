@@ -128,7 +128,7 @@ the conversation in this terminal, starting the runtime if none runs.
 	root.AddCommand(
 		askCommand(), serveCommand(), demoCommand(), setupCommand(), statusCommand(),
 		conversationsCommand(), runsCommand(), deliveriesCommand(), questionsCommand(),
-		configCommand(), permissionsCommand(), versionCommand(),
+		configCommand(), permissionsCommand(), mcpCommand(), versionCommand(),
 	)
 	root.CompletionOptions.HiddenDefaultCmd = false
 	return root

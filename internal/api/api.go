@@ -29,6 +29,7 @@ import (
 	"github.com/mercury-agent/mercury/internal/intake"
 	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/store"
+	"github.com/mercury-agent/mercury/internal/tool/mcp"
 )
 
 // Options tune a Server. A zero field means its default.
@@ -39,6 +40,7 @@ type Options struct {
 	Hosts []string
 	// About describes the house for the status route; default empty.
 	About func(ctx context.Context) About
+	MCP   *mcp.Client  // of MCP servers; nil: no routes for them
 	Log   *slog.Logger // default discards
 }
 
@@ -85,6 +87,7 @@ func New(e *engine.Engine, in *intake.Intake, token string, o Options) *Server {
 	s.deliveries()
 	s.questions()
 	s.status()
+	s.mcp()
 	s.mux.HandleFunc("GET /api/events", s.events)
 	s.mux.HandleFunc("GET /api/openapi.json", s.openapi)
 	s.mux.HandleFunc("/", s.nothing)

@@ -34,6 +34,7 @@ type rooms struct {
 	intake   *intake.Intake
 	api      *api.Server
 	channels []*post
+	outside  *outside
 	idle     bool
 }
 
@@ -75,6 +76,10 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 	if n := shell.EndLeftovers(owner); n > 0 {
 		o.Log.Info("ended commands that a killed Mercury had left running", "processes", n)
 	}
+	r.outside = newOutside(c, o.Home, profiles.workspace, o.Version, kept, profiles.gate.permission, transport)
+	if o.Outside {
+		profiles.outside = r.outside
+	}
 	turns := agent.New(profiles, agent.Options{Zone: profiles.zone, Log: o.Log})
 	limits := map[string]channel.Limits{}
 	r.engine = engine.New(kept, engine.Options{
@@ -86,7 +91,7 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 	profiles.gate.engine.Store(r.engine)
 	r.engine.Handle("turn", turns.Turn)
 	r.intake = intake.New(r.engine, intake.Options{Role: roles(c), Log: o.Log})
-	r.api = api.New(r.engine, r.intake, h.token, api.Options{Version: o.Version, About: h.about, Log: o.Log})
+	r.api = api.New(r.engine, r.intake, h.token, api.Options{Version: o.Version, About: h.about, MCP: r.outside.mcp, Log: o.Log})
 
 	if o.Only == "" && !o.Idle {
 		if err := r.openChannels(h, node, transport); err != nil {
@@ -160,6 +165,7 @@ func (r *rooms) openChannels(h *House, node string, transport http.RoundTripper)
 
 // run works until ctx ends.
 func (r *rooms) run(ctx context.Context) error {
+	defer r.outside.mcp.Close()
 	if r.idle {
 		<-ctx.Done()
 		return nil

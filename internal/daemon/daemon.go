@@ -44,6 +44,9 @@ type Options struct {
 	// whatever is asked of it waits for a Mercury that works. It needs no
 	// model.
 	Idle bool
+	// Outside gives the model the tools that reach beyond this machine. Each
+	// request then carries their descriptions too.
+	Outside bool
 	// AnyPort listens on a free port when the configured one is taken; for
 	// runs whose address nobody needs to know beforehand.
 	AnyPort bool

@@ -23,8 +23,9 @@ type gate struct {
 }
 
 // newGate returns the gate of a Mercury whose own folder is home. No fence
-// for commands is at hand, so automatic commands with paths ask.
-func newGate(home, zone string) *gate {
+// for commands is at hand, so automatic commands with paths ask. Services are
+// configured addresses that tools may ask.
+func newGate(home, zone string, services []string) *gate {
 	user, err := os.UserHomeDir()
 	if err != nil {
 		user = "" // a tilde is then an ordinary character
@@ -34,7 +35,7 @@ func newGate(home, zone string) *gate {
 		Files:   permission.Files{Home: home, User: user},
 		Grants:  g,
 		Resolve: lookup,
-		Zone:    zone,
+		Zone:    zone, Services: services,
 	})
 	return g
 }

@@ -26,7 +26,9 @@ type profiles struct {
 	home      config.Home
 	chain     *llm.Chain
 	gate      *gate
-	tools     *tool.Set
+	tools     []tool.Tool
+	set       *tool.Set // of tools
+	outside   *outside  // nil: only what this machine has
 	zone      *time.Location
 	workspace string
 	scopes    []mercury.Scope
@@ -46,8 +48,9 @@ func newProfiles(c *config.Config, home config.Home, chain *llm.Chain, owner str
 	if len(p.scopes) == 0 {
 		p.scopes = []mercury.Scope{{Path: p.workspace, Read: true, Write: true}}
 	}
-	p.gate = newGate(home.Dir(), c.Timezone)
-	p.tools = tool.NewSet(p.gate, tools(home, owner)...)
+	p.gate = newGate(home.Dir(), c.Timezone, services(c))
+	p.tools = tools(home, owner)
+	p.set = tool.NewSet(p.gate, p.tools...)
 	return p
 }
 
@@ -68,16 +71,23 @@ func (p *profiles) plan(c mercury.Conversation, in mercury.Input) (engine.NewRun
 }
 
 // Profile returns the main agent; it answers every conversation.
-func (p *profiles) Profile(_ context.Context, _ mercury.Run, c mercury.Conversation) (agent.Profile, error) {
+func (p *profiles) Profile(ctx context.Context, _ mercury.Run, c mercury.Conversation) (agent.Profile, error) {
 	l := p.config.Limits.Turn
 	provider, _, _ := config.SplitModel(p.config.Model)
 	service := p.config.Providers[provider]
+	set := p.set
+	if p.outside != nil {
+		var err error
+		if set, err = p.outside.tools(ctx, p.gate, p.tools); err != nil {
+			return agent.Profile{}, err
+		}
+	}
 	return agent.Profile{
 		Name:   "main",
 		System: []string{agent.System(p.config.Name, p.config.Owner)},
 		Model:  p.chain, ModelName: p.config.Model,
 		Window: int(service.ContextWindow), MaxOutput: int(service.MaxOutput),
-		Tools: p.tools, Outputs: p.outputs(c.ID),
+		Tools: set, Outputs: p.outputs(c.ID),
 		Limits: agent.Limits{Steps: l.Steps, Tokens: l.Tokens, Time: time.Duration(l.Minutes) * time.Minute},
 	}, nil
 }

@@ -51,6 +51,12 @@ type Options struct {
 // DefaultAddress is GitHub's own REST interface.
 const DefaultAddress = "https://api.github.com"
 
+// Address is the address that the tools name as what they ask, for a
+// configured one that may be empty.
+func Address(configured string) string {
+	return strings.TrimSuffix(cmp.Or(configured, DefaultAddress), "/")
+}
+
 // Tools returns the tools. An address that is none is a mistake of ours and
 // panics.
 func Tools(o Options) []tool.Tool {
@@ -65,7 +71,7 @@ type client struct {
 }
 
 func newClient(o Options) *client {
-	o.Address = strings.TrimSuffix(cmp.Or(o.Address, DefaultAddress), "/")
+	o.Address = Address(o.Address)
 	o.Agent = cmp.Or(o.Agent, "Mercury")
 	if o.HTTP == nil {
 		o.HTTP = http.DefaultTransport
