@@ -54,7 +54,7 @@ func (g *gate) Judge(ctx context.Context, r tool.Request) mercury.Judgement {
 // what runs. A string that a person or a grant let through is the shell's.
 func (g *gate) JudgeCommand(ctx context.Context, r tool.Request) (mercury.Judgement, *tool.Command) {
 	d := g.permission.Decide(context.WithValue(ctx, runKey{}, r.RunID), permission.Question{
-		Mandate: r.Mandate, Tool: r.Tool, Accesses: r.Accesses, Dir: r.Mandate.Workspace, Taint: r.Taint})
+		Mandate: r.Mandate, Tool: r.Tool, Accesses: r.Accesses, Dir: r.Mandate.Workspace, Taint: r.Taint, Verbatim: g.verbatim(ctx, r)})
 	if len(d.Commands) != 1 {
 		return d.Judgement, nil
 	}
