@@ -135,7 +135,7 @@ or was no, 5 still working, 6 another Mercury owns this home.`,
 	root.AddCommand(
 		askCommand(), serveCommand(), demoCommand(), setupCommand(), statusCommand(),
 		conversationsCommand(), runsCommand(), deliveriesCommand(), questionsCommand(),
-		undoCommand(), backgroundCommand(), configCommand(), permissionsCommand(), versionCommand(),
+		undoCommand(), backgroundCommand(), configCommand(), permissionsCommand(), mcpCommand(), versionCommand(),
 	)
 	root.CompletionOptions.HiddenDefaultCmd = false
 	return root

@@ -29,6 +29,7 @@ import (
 	"github.com/mercury-agent/mercury/internal/intake"
 	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/store"
+	"github.com/mercury-agent/mercury/internal/tool/mcp"
 )
 
 // Options tune a Server. A zero field means its default.
@@ -43,7 +44,9 @@ type Options struct {
 	Undo func(ctx context.Context, tx store.Tx, run, conversation string, apply bool, by mercury.Actor) (mercury.Undone, error)
 	// Jobs is where commands run in the background; nil: nowhere.
 	Jobs intake.Jobs
-	Log  *slog.Logger // default discards
+	// MCP are the MCP servers; nil: no routes for them.
+	MCP *mcp.Client
+	Log *slog.Logger // default discards
 }
 
 // About is what only the house as a whole knows.
@@ -95,6 +98,7 @@ func New(e *engine.Engine, in *intake.Intake, token string, o Options) *Server {
 	s.status()
 	s.rights()
 	s.jobs()
+	s.mcp()
 	s.mux.HandleFunc("GET /api/events", s.events)
 	s.mux.HandleFunc("GET /api/openapi.json", s.openapi)
 	s.mux.HandleFunc("/", s.nothing)

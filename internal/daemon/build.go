@@ -37,6 +37,7 @@ type rooms struct {
 	channels []*post
 	fence    *sandbox.Fence
 	jobs     *shell.Jobs
+	outside  *outside
 	idle     bool
 }
 
@@ -82,6 +83,8 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 		o.Log.Info("ended commands that a killed Mercury had left running", "processes", n)
 	}
 	r.fence.Empty()
+	r.outside = newOutside(c, o.Home, profiles.workspace, o.Version, kept, profiles.gate, transport)
+	profiles.outside = r.outside
 	turns := agent.New(profiles, agent.Options{Zone: profiles.zone, Log: o.Log})
 	limits := map[string]channel.Limits{}
 	r.engine = engine.New(kept, engine.Options{
@@ -95,7 +98,8 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 	r.engine.Handle("turn", turns.Turn)
 	r.intake = intake.New(r.engine, intake.Options{Role: people(c), May: profiles.roles.May,
 		Limit: profiles.limit, Zone: profiles.zone, Undo: profiles.undo, Jobs: profiles.jobs, Log: o.Log})
-	r.api = api.New(r.engine, r.intake, h.token, api.Options{Version: o.Version, About: h.about, Undo: profiles.undo, Jobs: profiles.jobs, Log: o.Log})
+	r.api = api.New(r.engine, r.intake, h.token, api.Options{Version: o.Version, About: h.about, Undo: profiles.undo, Jobs: profiles.jobs,
+		MCP: r.outside.mcp, Log: o.Log})
 
 	if o.Only == "" && !o.Idle {
 		if err := r.openChannels(h, node, transport); err != nil {
@@ -169,6 +173,7 @@ func (r *rooms) openChannels(h *House, node string, transport http.RoundTripper)
 
 // run works until ctx ends.
 func (r *rooms) run(ctx context.Context) error {
+	defer r.outside.mcp.Close()
 	if r.idle {
 		<-ctx.Done()
 		return nil

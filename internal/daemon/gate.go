@@ -42,13 +42,19 @@ type gateOptions struct {
 	fence   *sandbox.Fence
 	secrets secrets
 	roles   permission.Roles
-	log     *slog.Logger
+	// services are configured addresses that tools may ask.
+	services []string
+	resolve  permission.Resolver // default: the system's
+	log      *slog.Logger
 }
 
 func newGate(o gateOptions) *gate {
 	user, err := os.UserHomeDir()
 	if err != nil {
 		user = "" // a tilde is then an ordinary character
+	}
+	if o.resolve == nil {
+		o.resolve = lookup
 	}
 	return &gate{gateOptions: o, user: user, judge: map[bool]*permission.Gate{}}
 }
@@ -66,8 +72,9 @@ func (g *gate) permission(ctx context.Context) *permission.Gate {
 			Roles:     rights(g.roles),
 			Sandboxed: fenced,
 			Fenced:    fenced,
-			Resolve:   lookup,
+			Resolve:   g.resolve,
 			Zone:      g.zone,
+			Services:  g.services,
 		})
 	}
 	return g.judge[fenced]
@@ -96,7 +103,7 @@ func (g *gate) JudgeCommand(ctx context.Context, r tool.Request) (mercury.Judgem
 	}
 	judge := g.permission(ctx)
 	d := judge.Decide(context.WithValue(ctx, runKey{}, r.RunID), permission.Question{
-		Mandate: r.Mandate, Tool: r.Tool, Accesses: r.Accesses, Dir: r.Dir, Taint: r.Taint})
+		Mandate: r.Mandate, Tool: r.Tool, Accesses: r.Accesses, Dir: r.Dir, Taint: r.Taint, Verbatim: g.verbatim(ctx, r)})
 	if len(d.Commands) != 1 {
 		return d.Judgement, nil
 	}

@@ -32,7 +32,10 @@ type profiles struct {
 	home      config.Home
 	model     llm.Client
 	gate      *gate
-	tools     *tool.Set
+	core      []tool.Tool // always told of
+	more      []tool.Tool // found when looked for
+	tools     *tool.Set   // of both
+	outside   *outside    // what reaches beyond this machine; nil: nothing
 	files     *file.Files
 	jobs      *shell.Jobs
 	store     store.Store
@@ -57,13 +60,13 @@ func newProfiles(c *config.Config, home config.Home, hide secrets, chain *llm.Ch
 		p.scopes = []mercury.Scope{{Path: p.workspace, Read: true, Write: true}}
 	}
 	p.roles = roles(c)
-	p.gate = newGate(gateOptions{home: home.Dir(), zone: c.Timezone, mode: p.mode, fence: fence, secrets: hide, roles: p.roles, log: log})
+	p.gate = newGate(gateOptions{home: home.Dir(), zone: c.Timezone, mode: p.mode, fence: fence, secrets: hide, roles: p.roles, services: services(c), log: log})
 	p.files = file.New(file.Options{Hidden: []string{home.Dir()}, Keep: kept.Blobs().Put, Trash: filepath.Join(home.Files(), "trash")})
 	commands := shell.Options{Owner: commandOwner(node), Fence: fence}
 	p.jobs = shell.NewJobs(commands, shell.JobsOptions{Update: p.gate.update, Node: node, Folder: filepath.Join(home.Files(), "jobs"), Log: log})
 	commands.Jobs = p.jobs
-	core, more := p.belt(commands)
-	p.tools = tool.NewTieredSet(p.gate, core, more)
+	p.core, p.more = p.belt(commands)
+	p.tools = tool.NewTieredSet(p.gate, p.core, p.more)
 	return p
 }
 
@@ -99,13 +102,20 @@ func (p *profiles) Profile(ctx context.Context, run mercury.Run, c mercury.Conve
 	}
 	provider, _, _ := config.SplitModel(p.config.Model)
 	service := p.config.Providers[provider]
+	set := p.tools
+	if p.outside != nil {
+		var err error
+		if set, err = p.outside.tools(ctx, p.gate, p.core, p.more); err != nil {
+			return agent.Profile{}, err
+		}
+	}
 	return agent.Profile{
 		Name:   "main",
 		System: []string{agent.System(p.config.Name, p.config.Owner)},
 		Model:  p.model, ModelName: p.config.Model,
 		Window: int(service.ContextWindow), MaxOutput: int(service.MaxOutput),
 		Answerers: answerers,
-		Tools:     p.tools, Outputs: p.outputs(c.ID),
+		Tools:     set, Outputs: p.outputs(c.ID),
 		Limits: agent.Limits{Steps: l.Steps, Tokens: l.Tokens, Time: time.Duration(l.Minutes) * time.Minute},
 	}, nil
 }

@@ -182,7 +182,7 @@ func (s searcher) refused(resp *http.Response) error {
 		return &mercury.Error{Kind: mercury.Setup, Err: fmt.Errorf("%s refuses to search (%d)", s.host(), code),
 			Help: "The owner must look at web_search in mercury.yaml: brave and tavily need a valid key, searxng must allow the format json."}
 	case code == http.StatusTooManyRequests || code == http.StatusAccepted:
-		return &mercury.Error{Kind: mercury.Transient, After: time.Minute, Err: fmt.Errorf("%s wants no more searches this minute", s.host()),
+		return &mercury.Error{Kind: mercury.Transient, After: time.Minute, Err: fmt.Errorf("%s wants no more searches at present", s.host()),
 			Help: "Wait a minute; or the owner sets another web_search.provider in mercury.yaml."}
 	case code >= 500:
 		return &mercury.Error{Kind: mercury.Transient, Err: fmt.Errorf("%s is in trouble (%d)", s.host(), code)}
