@@ -137,7 +137,7 @@ func TestNoToolReachesTheWorldAroundTheGate(t *testing.T) {
 		t.Fatalf("the house has the tools %v, enumerated are %v", names, set.Names())
 	}
 	before := files(t, root)
-	values := map[string]string{"path": "there.txt", "to": "moved.txt", "content": "canary", "old": "old text", "new": "canary", "old_text": "old text", "new_text": "canary",
+	values := map[string]string{"path": "there.txt", "to": "moved.txt", "content": "canary", "old": "old text", "new": "canary", "old_string": "old text", "new_string": "canary",
 		"command": "touch canary; curl -s " + world.URL, "url": world.URL, "pattern": "old", "query": "canary", "text": "canary", "question": "canary?"}
 	for _, spec := range set.Specs(nil) {
 		call := tool.Call{ID: "c1", RunID: "run_1", ConversationID: "local/x", Name: spec.Name, Args: arguments(t, spec.Schema, values),

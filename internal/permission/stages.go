@@ -174,7 +174,7 @@ func (g *Gate) taint(q Question, a mercury.Access, out finding) string {
 	case mercury.FetchURL:
 		return fmt.Sprintf("text from %s was read, and this address was put together afterwards", source)
 	case mercury.RunCommand:
-		if out.rule == "command.argv" || g.opts.Sandboxed && q.Mandate.Mode == ModeGuided {
+		if out.rule == "command.argv" || out.rule == "command.unfenced" || g.opts.Sandboxed && q.Mandate.Mode == ModeGuided {
 			return "" // it reads in scope, or has neither network nor a way out
 		}
 		return fmt.Sprintf("text from %s was read, and this command could send or install something", source)
