@@ -39,7 +39,7 @@ var ordinary = []task{
 	{"add a test", []llmtest.Call{read("src/util.go"), write("src/util_test.go", "package main\n"), list("src"), run("git status")}},
 	{"fix a typo", []llmtest.Call{search("teh"), edit("docs/guide.md", "teh", "the"), read("docs/guide.md")}},
 	{"what changed lately", []llmtest.Call{run("git log --oneline -5"), run("git show --stat HEAD"), run("git status"), run("git branch")}},
-	{"review my changes", []llmtest.Call{run("git status"), run("git diff"), read("src/main.go"), read("src/util.go"), search("TODO")}},
+	{"review my changes", []llmtest.Call{run("git status"), run("git diff"), read("src/main.go"), read("src/util.go"), search("FIX")}},
 	{"run the build", []llmtest.Call{list("."), read("go.mod"), run("go build ./...")}},
 	{"where is the time spent", []llmtest.Call{search("sleep"), search("time"), read("src/main.go"), read("src/util.go"), find("*.go")}},
 	{"count the lines", []llmtest.Call{find("**/*.go"), run("wc -l src/main.go"), run("date")}},
