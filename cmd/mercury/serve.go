@@ -32,12 +32,14 @@ put down where it can be picked up again, within ten seconds.`,
 			for _, p := range problems {
 				fmt.Fprintln(c.ErrOrStderr(), "mercury: degraded: "+p)
 			}
-			fmt.Fprintf(c.ErrOrStderr(), "mercury %s serves %s on http://%s\n", version, home.Dir(), house.Addr())
 			if len(problems) == 0 {
 				if err := cfg.Keep(); err != nil {
 					fmt.Fprintln(c.ErrOrStderr(), "mercury: the configuration could not be kept for a later start: "+err.Error())
 				}
 			}
+			// Whoever reads this line may kill it the next moment: the copy of the
+			// configuration is kept by then.
+			fmt.Fprintf(c.ErrOrStderr(), "mercury %s serves %s on http://%s\n", version, home.Dir(), house.Addr())
 			return house.Run(c.Context())
 		},
 	}

@@ -61,5 +61,5 @@ func passable(p Problem) bool {
 		return true
 	}
 	section, _, _ := strings.Cut(p.Key, ".")
-	return p.unknown && section != "permissions" && section != "sandbox"
+	return p.unknown && section != "permissions" && section != "roles" && section != "sandbox"
 }

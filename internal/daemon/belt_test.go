@@ -76,7 +76,7 @@ var acts = map[string]string{
 // harmless are the tools that touch nothing but what is the conversation's own.
 var harmless = []string{"find_tools", "ask_user", "budget_status", "background"}
 
-func TestNoToolReachesTheWorldAroundTheGate(t *testing.T) {
+func TestNoToolActsForACallerThatForgotTheGate(t *testing.T) {
 	p, work := belt(t)
 	for _, x := range p.tools.Tools() {
 		name := x.Spec().Name

@@ -203,7 +203,7 @@ func (g *Gate) taint(q Question, a mercury.Access, out finding) string {
 		}
 		return fmt.Sprintf("text from %s was read, and this address was put together afterwards", source)
 	case mercury.RunCommand:
-		if out.rule == "command.argv" || g.fences(q, a) {
+		if out.rule == "command.argv" || out.rule == "command.unfenced" || g.fences(q, a) {
 			return "" // it reads in scope, or has neither network nor a way out
 		}
 		return fmt.Sprintf("text from %s was read, and this command could send or install something", source)

@@ -31,6 +31,7 @@ type Vault struct {
 	replacer *strings.Replacer
 	forms    map[byte][]string // what it looks for, by first byte
 	longest  int               // bytes of the longest form
+	begin    [1024]uint64      // which beginnings there are, a bit for each
 }
 
 // Add makes the vault know value under name. Values shorter than six bytes,
@@ -122,18 +123,39 @@ func (v *Vault) Screen(text string) (shown string, suppressed bool) {
 // Hide takes the vault's secrets out of text and leaves the rest as it is.
 func (v *Vault) Hide(text string) string {
 	v.mu.RLock()
-	r := v.replacer
-	v.mu.RUnlock()
-	if r == nil {
+	defer v.mu.RUnlock()
+	if v.replacer == nil || !v.holds(text) {
 		return text
 	}
-	return r.Replace(text)
+	return v.replacer.Replace(text)
+}
+
+// holds reports whether a secret stands in text. Nearly every text holds none,
+// and a request is long: one look at each byte must do.
+func (v *Vault) holds(text string) bool {
+	for i := 0; i+4 <= len(text); i++ {
+		h := beginning(text[i:])
+		if v.begin[h>>6]&(1<<(h&63)) == 0 {
+			continue
+		}
+		for _, form := range v.forms[text[i]] {
+			if strings.HasPrefix(text[i:], form) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// beginning is a number from the first four bytes of s.
+func beginning(s string) uint32 {
+	return (uint32(s[0]) | uint32(s[1])<<8 | uint32(s[2])<<16 | uint32(s[3])<<24) * 2654435761 >> 16
 }
 
 // prepare makes what replaces each value, and each encoding of it, by its name.
 // It is called under the lock.
 func (v *Vault) prepare() {
-	v.replacer, v.forms, v.longest = nil, nil, 0
+	v.replacer, v.forms, v.longest, v.begin = nil, nil, 0, [1024]uint64{}
 	if len(v.names) == 0 {
 		return
 	}
@@ -154,6 +176,8 @@ func (v *Vault) prepare() {
 	v.forms, v.longest = map[byte][]string{}, len(pairs[0][0])
 	for _, p := range pairs {
 		flat = append(flat, p[0], p[1])
+		h := beginning(p[0])
+		v.begin[h>>6] |= 1 << (h & 63)
 		v.forms[p[0][0]] = append(v.forms[p[0][0]], p[0])
 	}
 	v.replacer = strings.NewReplacer(flat...)

@@ -182,6 +182,9 @@ func (s *Set) Prepare(ctx context.Context, c Call) Prepared {
 		c.Granted = accesses
 		p.Run = func(ctx context.Context) (Output, error) { return s.run(ctx, t, c) }
 	case mercury.Ask:
+		if c.Mask != nil && c.Mask(p.Judgement.Always) != p.Judgement.Always {
+			p.Judgement.Always = "" // a lasting rule would keep the secret in it
+		}
 		p.Question = question(ctx, t, c, p)
 		if c.Mask != nil { // it is shown on phones and in notices
 			p.Question.Title, p.Question.Body = c.Mask(p.Question.Title), c.Mask(p.Question.Body)

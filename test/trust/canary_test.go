@@ -260,3 +260,41 @@ func TestASecretGoesToItsOwnHostAlone(t *testing.T) {
 		}
 	}
 }
+
+func TestTheEnvironmentOfACommandHoldsNoSecret(t *testing.T) {
+	t.Setenv("CANARY_API_KEY", canaries["environment"])
+	t.Setenv("CANARY_PLAIN", "pla-canary-b8e7d6c5a4f3")
+	h := newHome(t, llmtest.Script{Rules: []llmtest.Rule{
+		{Match: "^tell", Tools: []llmtest.Call{call("run_command", args{"command": "env > env.txt; tr '\\0' '\\n' < /proc/self/environ >> env.txt"})}},
+	}}, "ask", "")
+	h.write(h.files.Env(), "UNUSED="+canaries[".env"]+"\n")
+	h.start()
+	h.say("local/env", "tell", "once")
+	b, err := os.ReadFile(filepath.Join(h.workspace, "env.txt"))
+	must(t, err)
+	if text := string(b); strings.Contains(text, "canary") || strings.Contains(text, "CANARY") || !strings.Contains(text, "PATH=") {
+		t.Errorf("the environment of a command: %s", text)
+	}
+}
+
+func TestAKeyInANoteIsMaskedAndItsOwnerWarnedOnce(t *testing.T) {
+	h := newHome(t, llmtest.Script{Rules: []llmtest.Rule{
+		{Match: "^read", Tools: []llmtest.Call{call("read_file", args{"path": "notes.md"})}},
+		{After: ".", Reply: "Read."},
+	}}, "ask", "").start()
+	h.write(filepath.Join(h.workspace, "notes.md"), "github "+canaries["foreign shape"]+"\nand a recipe\n")
+	for range 3 {
+		h.say("local/notes", "read", "once")
+	}
+	for _, r := range h.model.Requests() {
+		if strings.Contains(string(r.Body), "CANARY") {
+			t.Errorf("request %d holds the key", r.N)
+		}
+	}
+	if seen := h.seen("local/notes"); !strings.Contains(seen, "and a recipe") {
+		t.Errorf("the rest of the note is gone: %s", seen)
+	}
+	if n := strings.Count(h.get("/api/deliveries"), "holds what looks like a key"); n != 1 {
+		t.Errorf("warned %d times", n)
+	}
+}

@@ -187,6 +187,14 @@ type talk struct {
 	run       api.Run
 }
 
+// send posts a text as the owner.
+func (h *home) send(conversation, text string) {
+	h.t.Helper()
+	if _, err := h.client.Send(h.t.Context(), conversation, client.Message{Text: text}); err != nil {
+		h.t.Fatalf("say %q: %v", text, err)
+	}
+}
+
 // say sends a text as the owner and answers every question with answer until
 // the run has ended.
 func (h *home) say(conversation, text, answer string) talk {

@@ -18,12 +18,12 @@ const rolesConfig = `roles:
 
 func TestEachRoleHasItsOwnRights(t *testing.T) {
 	h := newHome(t, llmtest.Script{Rules: []llmtest.Rule{
-		{Match: "^write", Tools: []llmtest.Call{call("write_file", args{"path": "canary", "content": "x"})}},
+		{Match: "write", Tools: []llmtest.Call{call("write_file", args{"path": "canary", "content": "x"})}},
 		{After: ".", Reply: "It says {{tool}}"},
 	}, Default: "Hello."}, "guided", rolesConfig+"channels: { relay: { RELAY, roles: { ada: admin, rex: reader, wes: watcher, tim: thrifty } } }\n").start()
 
 	h.bridge.PushFrom("rex", "rex", "write something")
-	h.told("rex", "It says There is no tool")
+	h.told("rex", "There is no tool")
 	if h.canary() {
 		t.Error("a reader wrote a file")
 	}
