@@ -44,8 +44,8 @@ gen: ## write the generated files anew
 cross: ## build for every system into dist/ and print the sizes
 	@scripts/cross "$(VERSION)"
 
-bench: ## measure start, memory, latency and sizes
-	$(GO) run ./bench
+bench: ## measure start, memory, latency and sizes; BENCH=--help lists options
+	$(GO) run ./bench $(BENCH)
 
 soak: ## run the soak tests for SOAK=1h
 	@MERCURY_TEST_SOAK=$(SOAK) scripts/with-suites test $(GO) test -count=1 -timeout 0 -run Soak ./test/...

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -99,8 +100,17 @@ func checkOptions(dir, mode string, scopes []string) (permission.CheckOptions, e
 		Resolve: func(ctx context.Context, host string) ([]netip.Addr, error) {
 			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 		}}
+	if dir != "" {
+		if o.Dir, err = filepath.Abs(dir); err != nil {
+			return o, usage("working directory %s: %w", dir, err)
+		}
+	}
 	for _, s := range scopes {
-		o.Scopes = append(o.Scopes, permission.ParseScope(s))
+		scope := permission.ParseScope(s)
+		if scope.Path, err = filepath.Abs(scope.Path); err != nil {
+			return o, usage("scope %s: %w", s, err)
+		}
+		o.Scopes = append(o.Scopes, scope)
 	}
 	if dir != "" && len(scopes) > 0 {
 		return o, nil

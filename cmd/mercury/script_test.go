@@ -110,6 +110,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("MERCURY_HOME", home)
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("NO_COLOR", "1")
+			env.Setenv("MERCURY_DISCOVER", "off")
 			env.Cd = work
 			return nil
 		},

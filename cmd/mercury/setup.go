@@ -24,7 +24,8 @@ func setupCommand() *cobra.Command {
 		Short: "Choose the model that answers",
 		Long: `Choose the model that answers. Keys in the environment and model servers on this
 machine are found by themselves; a pasted key is recognised and tried before it
-is kept. With --model nothing is asked.`,
+is kept. With --model nothing is asked; with MERCURY_DISCOVER=off in the
+environment no server is looked for.`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			home, err := config.FindHome(os.Getenv)

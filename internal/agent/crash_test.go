@@ -82,7 +82,7 @@ func (h *house) answerOpen(kind, answer string) error {
 
 // await is until for a process that may die meanwhile.
 func (h *house) await(cond func(store.Tx) bool) (bool, error) {
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	for {
 		ok := false
 		h.view(func(tx store.Tx) error { ok = cond(tx); return nil })

@@ -66,7 +66,7 @@ func TestARefusalIsToldInTheProvidersOwnWordsWithItsRemedy(t *testing.T) {
 	}{
 		{llm.Auth, "key"},
 		{llm.Quota, "top it up"},
-		{llm.UnknownModel, "mercury models list"},
+		{llm.UnknownModel, "mercury config set model"},
 		{llm.ContextLength, "window"},
 		{llm.BadRequest, "/new"},
 	} {

@@ -3,6 +3,7 @@ package agent
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -347,21 +348,37 @@ func TestModelsAreSwitchedWithSignedThinking(t *testing.T) {
 	}
 }
 
-func TestThePartOfAnAnswerThatWasStreamedIsKeptWhenStopped(t *testing.T) {
-	h := newHouse(t, llmtest.Script{Rules: []llmtest.Rule{
-		{Match: "go", Reply: "one two three four five six seven eight nine ten", TokenMS: 100, Times: 1},
-		{Match: "next", Reply: "Next."},
-	}})
-	h.start()
-	seen := make(chan string, 1)
+// firstDelta gives the run of the first text that is streamed from now on.
+func (h *house) firstDelta() <-chan string {
+	ready, seen := make(chan struct{}), make(chan string, 1)
 	go func() {
-		for ev := range h.engine.Bus().Subscribe(t.Context(), "") {
+		var once sync.Once
+		for ev := range h.engine.Bus().Subscribe(h.t.Context(), "") {
+			once.Do(func() { close(ready) })
 			if d, ok := ev.Data.(Delta); ok && d.Text != "" {
 				seen <- ev.RunID
 				return
 			}
 		}
 	}()
+	// Whoever subscribes sees what comes after; so knock until it answers.
+	for {
+		h.engine.Bus().Publish(engine.Event{Type: "status"})
+		select {
+		case <-ready:
+			return seen
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+func TestThePartOfAnAnswerThatWasStreamedIsKeptWhenStopped(t *testing.T) {
+	h := newHouse(t, llmtest.Script{Rules: []llmtest.Rule{
+		{Match: "go", Reply: "one two three four five six seven eight nine ten", TokenMS: 100, Times: 1},
+		{Match: "next", Reply: "Next."},
+	}})
+	h.start()
+	seen := h.firstDelta()
 	h.say("go")
 	id := <-seen
 	if err := h.engine.Update(t.Context(), "cancel", func(tx *engine.Tx) error { return tx.Cancel(id, "stopped", owner) }); err != nil {
@@ -391,15 +408,7 @@ func TestThePartOfAnAnswerThatWasStreamedIsKeptOverARestart(t *testing.T) {
 		{Match: "go", Reply: "Whole."},
 	}})
 	h.start()
-	seen := make(chan string, 1)
-	go func() {
-		for ev := range h.engine.Bus().Subscribe(t.Context(), "") {
-			if d, ok := ev.Data.(Delta); ok && d.Text != "" {
-				seen <- ev.RunID
-				return
-			}
-		}
-	}()
+	seen := h.firstDelta()
 	h.say("go")
 	id := <-seen
 	h.close()

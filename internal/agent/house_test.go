@@ -61,11 +61,22 @@ type house struct {
 
 func newHouse(t *testing.T, script llmtest.Script) *house {
 	t.Helper()
-	h := &house{t: t, dir: t.TempDir(), server: llmtest.Start(t, script), wire: llm.OpenAIWire, lane: mercury.Chat,
+	h := &house{t: t, dir: home(t), server: llmtest.Start(t, script), wire: llm.OpenAIWire, lane: mercury.Chat,
 		mandate: mercury.Mandate{Actor: owner, Mode: "ask", Interactive: true}, gate: askOnce{}}
 	h.tools = h.ownTools()
 	t.Cleanup(func() { h.close() })
 	return h
+}
+
+// home is a folder in memory where the system has such: these tests kill at
+// commits, not at power cuts, and need no disk.
+func home(t *testing.T) string {
+	dir, err := os.MkdirTemp("/dev/shm", "mercury-agent-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
 }
 
 // Profile makes the house a Profiles.
@@ -101,7 +112,8 @@ func (h *house) start() {
 		h.t.Fatalf("open store: %v", err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	h.store = &mortal{Store: opened, left: h.dieAt, before: h.before, die: stop}
+	h.stop, h.ended, h.news = stop, make(chan struct{}), make(chan struct{}, 1)
+	h.store = &mortal{Store: opened, left: h.dieAt, before: h.before, die: stop, news: h.news}
 	h.agent = New(h, Options{Now: h.now})
 	h.engine = engine.New(h.store, engine.Options{
 		Spool: h.dir, Cure: h.agent.Cure, Failure: h.agent.Failure,
@@ -110,15 +122,6 @@ func (h *house) start() {
 		},
 	})
 	h.engine.Handle("turn", h.agent.Turn)
-	h.stop, h.ended, h.news = stop, make(chan struct{}), make(chan struct{}, 1)
-	go func() {
-		for range h.engine.Bus().Subscribe(ctx, "") {
-			select {
-			case h.news <- struct{}{}:
-			default:
-			}
-		}
-	}()
 	go func() {
 		defer close(h.ended)
 		if err := h.engine.Run(ctx); err != nil && !errors.Is(err, errDead) && !errors.Is(err, context.Canceled) {
@@ -175,7 +178,7 @@ func (h *house) post(id, text string, mode mercury.Mode) (p engine.Placement, er
 // until waits for cond, looking again whenever something happens.
 func (h *house) until(what string, cond func(store.Tx) bool) {
 	h.t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	for {
 		ok := false
 		if err := h.store.Store.View(context.Background(), func(tx store.Tx) error { ok = cond(tx); return nil }); err != nil {
@@ -376,6 +379,7 @@ type mortal struct {
 	store.Store
 	before bool
 	die    context.CancelFunc
+	news   chan<- struct{} // told of each update
 
 	mu   sync.Mutex
 	left int // updates until death; 0: immortal
@@ -402,6 +406,10 @@ func (m *mortal) Update(ctx context.Context, fn func(store.Tx) error) error {
 		return errDead
 	}
 	err := m.Store.Update(ctx, fn)
+	select {
+	case m.news <- struct{}{}:
+	default:
+	}
 	if last {
 		m.die()
 		return errDead

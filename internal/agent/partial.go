@@ -15,9 +15,9 @@ import (
 func (t *turn) show(ev llm.Event) {
 	switch ev.Kind {
 	case llm.TextDelta:
-		t.w.Partial(ev.Text)
 		t.streamed.WriteString(ev.Text)
-		t.publish("delta", Delta{Text: ev.Text})
+		t.publish("delta", Delta{Text: ev.Text}) // first: the file may have to wait for the disk
+		t.w.Partial(ev.Text)
 	case llm.ToolStart:
 		t.phase("calling", ev.Name)
 	case llm.Restart:

@@ -78,6 +78,7 @@ func (t *turn) begin(ctx context.Context) error {
 
 // load reads what is new since the last look.
 func (t *turn) load(ctx context.Context) error {
+	var asked []mercury.Question
 	err := t.w.View(ctx, func(tx store.Tx) error {
 		conversation, err := tx.Conversation(t.run.ConversationID)
 		if err != nil {
@@ -109,6 +110,9 @@ func (t *turn) load(ctx context.Context) error {
 		for _, e := range fresh {
 			t.last = max(t.last, e.Seq)
 		}
+		if asked, err = tx.RunQuestions(t.run.ID); err != nil {
+			return fmt.Errorf("read questions: %w", err)
+		}
 		t.tail, err = t.profile.Tail(ctx, tx, conversation)
 		return err
 	})
@@ -117,10 +121,6 @@ func (t *turn) load(ctx context.Context) error {
 	}
 	if err := t.readJournal(ctx); err != nil {
 		return err
-	}
-	asked, err := t.w.Questions(ctx)
-	if err != nil {
-		return fmt.Errorf("read questions: %w", err)
 	}
 	t.questions = map[string]mercury.Question{}
 	for _, q := range asked {
@@ -205,6 +205,11 @@ func (t *turn) next(ctx context.Context) (ended bool, err error) {
 	}
 	if q, ok := t.questions[wantedID(t.lastRound()+1)]; ok && q.State != mercury.QuestionOpen && q.Answer != answerWanted {
 		return t.settle(ctx, t.stopped(codeNotWanted, sayDropped))
+	}
+	// What was said while the run waited joins before the model is asked, so
+	// that no answer is made that is overtaken already.
+	if placed, err := t.w.Steers(ctx); err != nil || len(placed) > 0 {
+		return false, err
 	}
 	return false, t.ask(ctx)
 }

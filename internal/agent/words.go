@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
+	"net"
 	"strings"
 
 	"github.com/mercury-agent/mercury/internal/llm"
@@ -39,9 +41,9 @@ func sayRefused(err error) string {
 	case llm.Auth:
 		text += fmt.Sprintf("Check the key of %s in .env or mercury.yaml (`mercury setup` walks through it).", who)
 	case llm.Quota:
-		text += fmt.Sprintf("The account with %s has no credit left: top it up, or choose another model with `/model`.", who)
+		text += fmt.Sprintf("The account with %s has no credit left: top it up, or choose another model with `mercury setup`.", who)
 	case llm.UnknownModel:
-		text += "Choose a model it has: `mercury models list`, then `/model`."
+		text += "Choose a model it has: `mercury config set model PROVIDER/MODEL`."
 	case llm.ContextLength:
 		text = "This does not fit into the model's window, even with everything else left out."
 		if e.Message != "" {
@@ -49,7 +51,7 @@ func sayRefused(err error) string {
 		}
 		return text + "\nSend it as a file, or in parts."
 	default:
-		text += "Asking again would not help. `/new` starts afresh, `/model` chooses another model."
+		text += "Asking again would not help. `/new` starts afresh, `mercury setup` chooses another model."
 		return text + " Your message is kept."
 	}
 	return text + " Your message is kept: `mercury runs replay` answers it afterwards."
@@ -70,12 +72,27 @@ func sayQuestion(q mercury.Question) string {
 		if i == 0 {
 			text += "\n"
 		}
-		text += "\n- " + c.Value
+		text += "\n- " + howToAnswer(q, c)
 		if c.Label != "" && c.Label != c.Value {
 			text += ": " + c.Label
 		}
 	}
 	return text
+}
+
+// howToAnswer is what a person writes to choose c. Ordinary words never give
+// an approval; the command does.
+func howToAnswer(q mercury.Question, c mercury.Choice) string {
+	if q.Kind != "approval" {
+		return c.Value
+	}
+	switch c.Value {
+	case mercury.AnswerOnce:
+		return "/yes"
+	case mercury.AnswerNo:
+		return "/no"
+	}
+	return "/yes " + c.Value
 }
 
 // sayFallback says who answered in place of whom, and why.
@@ -121,7 +138,7 @@ func sayFiltered(who, said string) string {
 
 // sayEmpty ends a turn in which the model had nothing to say, twice.
 func sayEmpty(who, done string) string {
-	return who + " gave an empty answer, twice. " + done + " Ask again, or choose another model with `/model`."
+	return who + " gave an empty answer, twice. " + done + " Ask again, or choose another model with `mercury setup`."
 }
 
 // sayCut marks an answer that hit the output limit for a second time.
@@ -151,6 +168,10 @@ func reason(err error) string {
 		return "the connection broke off"
 	case llm.Malformed:
 		return "its answer could not be read"
+	case llm.Unavailable:
+		if e.Status == 0 && e.Err != nil {
+			return noConnection(e.Err)
+		}
 	}
 	said := e.Message
 	if said == "" && e.Err != nil {
@@ -160,4 +181,16 @@ func reason(err error) string {
 		said = string(e.Class)
 	}
 	return preview(said, 200)
+}
+
+// noConnection is why nothing was heard of a provider at all.
+func noConnection(err error) string {
+	var name *net.DNSError
+	if errors.As(err, &name) {
+		return "the name " + name.Name + " is not found; is this machine online?"
+	}
+	if dial := (*net.OpError)(nil); errors.As(err, &dial) && dial.Op == "dial" {
+		return "nothing answers at its address"
+	}
+	return "there is no connection to it"
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/mercury-agent/mercury/internal/crash"
 	"github.com/mercury-agent/mercury/internal/engine"
 	"github.com/mercury-agent/mercury/internal/intake"
 	"github.com/mercury-agent/mercury/internal/mercury"
@@ -164,6 +165,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.mux.ServeHTTP(w, r)
+	if r.Method == http.MethodPost {
+		crash.Reach("api.answered")
+	}
 }
 
 func (s *Server) authorised(r *http.Request) bool {
@@ -230,7 +234,11 @@ func (s *Server) failure(what string, err error) error {
 		s.opts.Log.Error("request failed", "what", what, "err", err)
 		detail = what + ": something broke inside; the log has the details"
 	}
-	if help := mercury.HelpOf(err); help != "" {
+	switch help := mercury.HelpOf(err); {
+	case help == "":
+	case status == http.StatusConflict: // the help says what stands in the way; the chain says it in our words
+		detail = what + ": " + help
+	default:
 		detail += ". " + help
 	}
 	return huma.NewError(status, detail)

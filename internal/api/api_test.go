@@ -18,7 +18,10 @@ import (
 	"github.com/mercury-agent/mercury/internal/engine"
 	"github.com/mercury-agent/mercury/internal/intake"
 	"github.com/mercury-agent/mercury/internal/mercury"
+	"github.com/mercury-agent/mercury/internal/store"
+	"github.com/mercury-agent/mercury/internal/store/postgres"
 	"github.com/mercury-agent/mercury/internal/store/sqlite"
+	"github.com/mercury-agent/mercury/internal/testenv"
 )
 
 const token = "correct-horse"
@@ -37,6 +40,12 @@ func open(t *testing.T) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return over(t, s)
+}
+
+// over is the same house on another store.
+func over(t *testing.T, s store.Store) *house {
+	t.Helper()
 	e := engine.New(s, engine.Options{InboxCap: 2})
 	h := &house{engine: e}
 	e.Handle("turn", func(ctx context.Context, w *engine.Work) error {
@@ -451,5 +460,33 @@ func TestListsHavePagesThatJoin(t *testing.T) {
 	}
 	if len(seen) != 5 {
 		t.Errorf("%d runs over all pages", len(seen))
+	}
+}
+
+// What is read under a snapshot must not want a lock, which PostgreSQL refuses
+// there: every reading route is asked once on it.
+func TestEveryReadingRouteAnswersOnPostgreSQL(t *testing.T) {
+	s, err := postgres.Open(t.Context(), testenv.Postgres(t), postgres.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := over(t, s)
+	c := h.client()
+	sent, err := c.Send(t.Context(), "talk", client.Message{Text: "hello", RequestID: "r1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the answer", func() bool {
+		r, err := c.Run(t.Context(), *sent.RunID)
+		return err == nil && r.State == "done"
+	})
+	if s, err := c.Send(t.Context(), "talk", client.Message{Text: "/status"}); err != nil || s.Reply == "" {
+		t.Errorf("/status: %+v %v", s, err)
+	}
+	for _, path := range []string{"/api/health", "/api/status", "/api/conversations", "/api/conversations/talk", "/api/conversations/talk/entries",
+		"/api/conversations/talk/entries?last=true", "/api/runs", "/api/runs/" + *sent.RunID, "/api/deliveries", "/api/questions", "/api/questions?all=true", "/api/commands"} {
+		if code, body, _ := h.do(t, "GET", path, "", nil); code != 200 {
+			t.Errorf("%s: %d %s", path, code, body)
+		}
 	}
 }

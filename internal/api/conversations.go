@@ -2,13 +2,13 @@ package api
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/mercury-agent/mercury/internal/crash"
 	"github.com/mercury-agent/mercury/internal/intake"
 	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/store"
@@ -105,6 +105,7 @@ func (s *Server) send(ctx context.Context, in *sendInput) (*sendOutput, error) {
 	if err != nil {
 		return nil, s.failure("the message was not taken", err)
 	}
+	crash.Reach("api.accepted")
 	out := &sendOutput{}
 	out.Body.InputID, out.Body.Duplicate, out.Body.Outcome, out.Body.Reply = r.Input.ID, r.Duplicate, string(r.Outcome), r.Reply
 	if r.RunID != "" {
@@ -121,11 +122,14 @@ func (s *Server) conversation(ctx context.Context, in *ConversationID) (*struct{
 			return err
 		}
 		out.Body = conversation(c)
-		live, err := tx.LiveRun(c.ID)
-		if err == nil {
-			out.Body.RunID = live.ID
-		} else if !errors.Is(err, store.ErrNotFound) {
+		// Not LiveRun: a reader takes no lock.
+		live, _, err := tx.Runs(store.RunFilter{ConversationID: c.ID, Page: store.Page{Limit: 1},
+			States: []mercury.RunState{mercury.RunQueued, mercury.RunRunning, mercury.RunWaiting}})
+		if err != nil {
 			return err
+		}
+		if len(live) > 0 {
+			out.Body.RunID = live[0].ID
 		}
 		out.Body.Waiting, err = tx.CountQueued(c.ID)
 		return err

@@ -3,8 +3,10 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -172,6 +174,29 @@ type answerInput struct {
 	}
 }
 
+// meant is what an answer stands for. To an approval anything unclear would
+// count as no, so a slip of the finger is handed back instead: the question
+// stays open.
+func meant(q mercury.Question, answer string) (string, error) {
+	if q.Kind != "approval" {
+		return answer, nil
+	}
+	said := strings.ToLower(strings.TrimSpace(answer))
+	switch said {
+	case "yes":
+		return mercury.AnswerOnce, nil
+	case mercury.AnswerOnce, mercury.AnswerRun, mercury.AnswerHour, mercury.AnswerAlways, mercury.AnswerNo:
+		return said, nil
+	}
+	for _, c := range q.Choices {
+		if strings.EqualFold(said, c.Value) || strings.EqualFold(said, c.Label) {
+			return c.Value, nil
+		}
+	}
+	return "", &mercury.Error{Kind: mercury.Invalid, Err: fmt.Errorf("%q is no answer to this question", answer),
+		Help: "Say once, run, hour, always or no; it still waits."}
+}
+
 func (s *Server) questions() {
 	huma.Register(s.api, huma.Operation{OperationID: "list-questions", Method: http.MethodGet, Path: "/api/questions",
 		Summary: "Open questions; with all=true the settled ones too.", Tags: []string{"questions"}},
@@ -197,7 +222,7 @@ func (s *Server) questions() {
 		})
 	huma.Register(s.api, huma.Operation{OperationID: "answer-question", Method: http.MethodPost, Path: "/api/questions/{id}/answer",
 		Summary: "Settle a question. The first answer counts; a later one gets 409 and who answered.",
-		Tags:    []string{"questions"}, Errors: []int{403, 404, 409}},
+		Tags:    []string{"questions"}, Errors: []int{403, 404, 409, 422}},
 		func(ctx context.Context, in *answerInput) (*struct{ Body Question }, error) {
 			answer := in.Body.Answer
 			out := &struct{ Body Question }{}
@@ -206,8 +231,8 @@ func (s *Server) questions() {
 				if err != nil {
 					return err
 				}
-				if q.Kind == "approval" && answer == "yes" {
-					answer = mercury.AnswerOnce
+				if answer, err = meant(q, answer); err != nil {
+					return err
 				}
 				q, err = tx.Answer(in.ID, answer, owner, "local")
 				out.Body = question(q)

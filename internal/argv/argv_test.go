@@ -3,13 +3,14 @@ package argv
 import (
 	"bytes"
 	"errors"
-	"github.com/mercury-agent/mercury/internal/testenv"
 	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mercury-agent/mercury/internal/testenv"
 )
 
 func TestPlainStringsBecomeTheWordsAShellWouldMake(t *testing.T) {
@@ -72,6 +73,8 @@ func TestHeadsAreFoundWhereverAParserCanSeeThem(t *testing.T) {
 		"ma$@ke":                               {"make"},
 		"$'\\x6dake' x":                        {"make"},
 		"ls\nid \"":                            {"ls", "id"},
+		"cat <<EOF | sh\nmake\nEOF":            {"cat", "sh", "make"},
+		"flock f -c 'make x'":                  {"flock", "make"},
 		"env -S 'make x'":                      {"env", "make"},
 	} {
 		if got := Heads(in); !slices.Equal(got, want) {

@@ -205,7 +205,7 @@ func (r *reader) feed(cmd syntax.Command, body *syntax.Word) {
 	}
 }
 
-// piped looks at echo "…" | sh.
+// piped looks at echo "…" | sh, and at a here-document piped there.
 func (r *reader) piped(b *syntax.BinaryCmd) {
 	if b.Op != syntax.Pipe && b.Op != syntax.PipeAll {
 		return
@@ -219,8 +219,15 @@ func (r *reader) piped(b *syntax.BinaryCmd) {
 		return
 	}
 	src, dst := r.args(from), r.args(to)
-	if len(src) < 2 || len(dst) == 0 || !shells[path.Base(dst[0].Skeleton)] {
+	if len(src) == 0 || len(dst) == 0 || !shells[path.Base(dst[0].Skeleton)] {
 		return
+	}
+	for _, rd := range b.X.Redirs {
+		if rd.Hdoc != nil {
+			for _, w := range r.words(rd.Hdoc) {
+				r.fed = append(r.fed, w.Text)
+			}
+		}
 	}
 	if name := src[0].Text; name != "echo" && name != "printf" {
 		return
@@ -289,7 +296,14 @@ func braces(w *syntax.Word) []*syntax.Word {
 			return []*syntax.Word{w} // {1..9}: long, and names nothing that could run
 		}
 	}
-	return expand.Braces(split)
+	var out []*syntax.Word
+	for word, err := range expand.BracesSeq(nil, split) {
+		if err != nil {
+			return []*syntax.Word{w}
+		}
+		out = append(out, word)
+	}
+	return out
 }
 
 func bomb(name string, body *syntax.Stmt) bool {

@@ -109,6 +109,9 @@ func inner(name string, words []Word) (next [][]Word, scripts []string) {
 		return nil, scripts
 	}
 	rest := words[i:]
+	if len(rest) > 1 && rest[0].Text == "-c" && w.scripts != "" {
+		return nil, append(scripts, rest[1].Text) // flock FILE -c "…"
+	}
 	if name == "watch" || name == "parallel" || name == "ts" {
 		scripts = append(scripts, join(rest)) // these give the words to a shell
 	}

@@ -30,7 +30,11 @@ type Found struct {
 // server that has no model to talk to is not found.
 func Discover(ctx context.Context, src Source) []Found {
 	env, _ := readEnvironment(src.Home, src.getenv())
-	return discover(ctx, env, KnownProviders())
+	known := KnownProviders()
+	if src.getenv()("MERCURY_DISCOVER") == "off" {
+		known = slices.DeleteFunc(known, func(k Known) bool { return len(k.Env) == 0 })
+	}
+	return discover(ctx, env, known)
 }
 
 func discover(ctx context.Context, env *environment, known []Known) []Found {

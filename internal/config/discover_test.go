@@ -65,3 +65,16 @@ func TestDiscoverFindsKeysFirstThenServersThatHaveAModelToTalkTo(t *testing.T) {
 		t.Errorf("the found server cannot be used: %v, %+v", err, c.Providers)
 	}
 }
+
+func TestNoServerIsLookedForWhenDiscoveryIsOff(t *testing.T) {
+	home, err := HomeAt(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := Discover(t.Context(), Source{Home: home, Getenv: func(name string) string {
+		return map[string]string{"MERCURY_DISCOVER": "off", "GROQ_API_KEY": "gsk-x"}[name]
+	}})
+	if len(found) != 1 || found[0].Provider.Name != "groq" {
+		t.Errorf("found %+v", found)
+	}
+}

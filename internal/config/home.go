@@ -129,7 +129,7 @@ func (h Home) Guard() error {
 	}
 	return &mercury.Error{
 		Kind: mercury.Setup,
-		Help: fmt.Sprintf("Leave it as it is: choose another folder with MERCURY_HOME, then run `mercury import mercury %s`.", h.dir),
+		Help: fmt.Sprintf("Leave it as it is and choose another folder with MERCURY_HOME; nothing in %s was changed.", h.dir),
 		Err:  fmt.Errorf("open the home %s: %w", h.dir, ErrForeignHome),
 	}
 }

@@ -129,7 +129,7 @@ func TestAHomeOfTheTypeScriptMercuryIsNeverWritten(t *testing.T) {
 				"load": load, "set": set, "token": token, "last good": good,
 				"create": h.Create(), "schema": WriteSchema(h), "variable": SetVariable(h, "A", "b"),
 			} {
-				if !errors.Is(err, ErrForeignHome) || !strings.Contains(mercury.HelpOf(err), "import") {
+				if !errors.Is(err, ErrForeignHome) || !strings.Contains(mercury.HelpOf(err), "MERCURY_HOME") {
 					t.Errorf("%s: %v (%s)", what, err, mercury.HelpOf(err))
 				}
 			}

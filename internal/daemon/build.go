@@ -81,7 +81,7 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 		Node: node, Version: o.Version, Name: processName(), Digest: digest(c), Only: o.Only,
 		Plan: profiles.plan, Cure: turns.Cure, Failure: turns.Failure,
 		Split: func(d mercury.Delivery) []mercury.Part { return channel.Parts(d, limits[mercury.ChannelOf(d.Address)]) },
-		Spool: filepath.Join(o.Home.Files(), "spool"), Log: o.Log,
+		Spool: filepath.Join(o.Home.Files(), "spool"), Idle: idler(), Log: o.Log,
 	})
 	profiles.gate.engine.Store(r.engine)
 	r.jobs = profiles.jobs

@@ -99,12 +99,17 @@ func Open(ctx context.Context, o Options) (*House, error) {
 	return h, nil
 }
 
+// startPatience is how long a port that is taken may turn out to be taken by
+// another runtime of this home: one that has just begun has its port a moment
+// before it has the home.
+const startPatience = 2 * time.Second
+
 // listen binds the configured address. Where the port is taken, whoever has
 // it is named: another runtime of this home, or some other program.
 func (h *House) listen() error {
 	addr := h.opts.Config.Web.Listen
 	l, err := net.Listen("tcp", addr)
-	if errors.Is(err, syscall.EADDRINUSE) {
+	for begun := time.Now(); errors.Is(err, syscall.EADDRINUSE); l, err = net.Listen("tcp", addr) {
 		holder := homelock.Read(h.opts.Home.Dir())
 		if holder.Address == addr && holder.PID != os.Getpid() {
 			lock, err := homelock.Take(h.opts.Home.Dir(), "")
@@ -114,11 +119,14 @@ func (h *House) listen() error {
 			lock.Release()
 		}
 		if h.opts.AnyPort {
-			l, err = net.Listen("tcp", "127.0.0.1:0")
-		} else {
+			addr = "127.0.0.1:0"
+			continue
+		}
+		if time.Since(begun) > startPatience {
 			return &mercury.Error{Kind: mercury.Setup, Err: fmt.Errorf("the address %s is taken by another program", addr),
 				Help: "Stop that program, or set web.listen in mercury.yaml to a free port such as 127.0.0.1:6175."}
 		}
+		time.Sleep(20 * time.Millisecond)
 	}
 	if err != nil {
 		return &mercury.Error{Kind: mercury.Setup, Err: fmt.Errorf("listen on %s: %w", addr, err), Help: "Set web.listen in mercury.yaml to an address of this machine."}
@@ -194,7 +202,8 @@ func (h *House) Run(ctx context.Context) error {
 	defer endRequests()
 	srv.BaseContext = func(net.Listener) context.Context { return requests }
 	g.Go(func() error {
-		if err := srv.Serve(h.listener); !errors.Is(err, http.ErrServerClosed) {
+		h.settle(gctx)
+		if err := srv.Serve(api.Listener(h.listener)); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("serve the API: %w", err)
 		}
 		return nil
@@ -211,14 +220,7 @@ func (h *House) Run(ctx context.Context) error {
 		}
 		return nil
 	})
-	g.Go(func() error {
-		if h.rooms.Load() == nil {
-			if err := h.recover(gctx); err != nil {
-				return nil // ctx ended before it could be opened
-			}
-		}
-		return h.rooms.Load().run(gctx)
-	})
+	g.Go(func() error { return h.work(gctx) })
 	err := g.Wait()
 	if ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)) {
 		return nil
@@ -226,12 +228,56 @@ func (h *House) Run(ctx context.Context) error {
 	return err
 }
 
-// recover tries to open the store until it can, less and less often.
-func (h *House) recover(ctx context.Context) error {
+// settle lets the engine wake before the first request is read, so that who
+// gets an answer finds a house at work. It takes one commit. Requests wait
+// meanwhile, but not for a database that does not answer: then the house says
+// so instead.
+func (h *House) settle(ctx context.Context) {
+	e := h.Engine()
+	if e == nil {
+		return
+	}
+	patience := time.NewTimer(500 * time.Millisecond)
+	defer patience.Stop()
+	select {
+	case <-e.Awake():
+	case <-patience.C:
+	case <-ctx.Done():
+	}
+}
+
+// work works in the rooms until ctx ends. While the store cannot be used, at
+// the start or because it broke under the work, the house is degraded and
+// tries again, less and less often.
+func (h *House) work(ctx context.Context) error {
 	for wait := time.Second; ; wait = min(2*wait, 30*time.Second) {
+		if h.rooms.Load() == nil && !h.open(ctx, wait) {
+			return nil // ctx ended first
+		}
+		began := time.Now()
+		err := h.rooms.Load().run(ctx)
+		if ctx.Err() != nil || !mendable(err) {
+			return err
+		}
+		h.degrade(err)
+		if r := h.rooms.Swap(nil); r != nil {
+			if err := r.store.Close(); err != nil {
+				h.opts.Log.Warn("the store did not close", "err", err)
+			}
+		}
+		if time.Since(began) > time.Minute {
+			wait = time.Second / 2
+		}
+	}
+}
+
+// open tries to open the store, first after wait, until it can; false when
+// ctx ends before.
+func (h *House) open(ctx context.Context, wait time.Duration) bool {
+	for ; ; wait = min(2*wait, 30*time.Second) {
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return false
 		case <-time.After(wait):
 		}
 		r, err := build(ctx, h)
@@ -239,7 +285,7 @@ func (h *House) recover(ctx context.Context) error {
 			h.rooms.Store(r)
 			h.mended()
 			h.opts.Log.Info("the store can be used again")
-			return nil
+			return true
 		}
 		h.degrade(err)
 	}

@@ -63,8 +63,15 @@ func (g *gate) JudgeCommand(ctx context.Context, r tool.Request) (mercury.Judgem
 		return d.Judgement, nil
 	}
 	c := d.Commands[0]
-	if c.Shell || c.Path == "" || c.Builtin != "" {
+	if c.Shell || c.Builtin != "" {
 		return d.Judgement, nil
+	}
+	if c.Path == "" && d.Verdict == mercury.Allow {
+		name := "the program"
+		if len(c.Args) > 0 {
+			name = c.Args[0]
+		}
+		return mercury.Judgement{Verdict: mercury.Deny, Rule: "command.missing", Why: name + " is not installed in a folder of the system's programs"}, nil
 	}
 	return d.Judgement, &tool.Command{Path: c.Path, Args: c.Args, Env: c.Env, Dir: c.Dir, Why: "argv"}
 }

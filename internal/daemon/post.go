@@ -20,7 +20,11 @@ import (
 const (
 	postLease = 25 * time.Second
 	postRenew = 8 * time.Second
+	postRetry = time.Second // after an error of the database, or a lost lease
 )
+
+// errLost means that this process must not use the channel any more.
+var errLost = errors.New("the lease is lost")
 
 // post keeps one channel: only the process that holds its lease listens and
 // sends, and the channel's place is written under the lease's epoch, so that
@@ -49,6 +53,13 @@ func (p *post) run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return p.drop(ctx)
 		}
+		if errors.Is(err, errLost) {
+			// Another process has it, or nobody could be asked: take it
+			// again as soon as it is free.
+			p.log.Warn("a channel's lease was lost", "channel", p.channel.Name(), "err", err)
+			pause(ctx, postRetry)
+			continue
+		}
 		// The channel stopped by itself: a person must act, or it broke. It
 		// is tried again, seldom, and what was said meanwhile is not lost.
 		p.log.Error("a channel stopped; it is tried again in five minutes", "channel", p.channel.Name(), "err", err, "help", mercury.HelpOf(err))
@@ -65,19 +76,38 @@ func (p *post) hold(ctx context.Context) error {
 	p.engine.Sender(p.channel.Name(), p.channel)
 	defer p.engine.Sender(p.channel.Name(), nil)
 	if p.shared {
-		go func() {
-			for pause(ctx, postRenew); ctx.Err() == nil; pause(ctx, postRenew) {
-				if err := p.take(ctx); err != nil {
-					cancel(fmt.Errorf("lost the lease: %w", err))
-				}
-			}
-		}()
+		go p.renew(ctx, cancel)
 	}
 	err := p.channel.Listen(ctx, func(ctx context.Context, m mercury.Message) error {
 		_, err := p.intake.Accept(ctx, m)
 		return err
 	})
 	return errors.Join(err, context.Cause(ctx))
+}
+
+// renew keeps the lease until ctx ends, and ends ctx with errLost when another
+// process has the channel, or might, because the database could not be asked
+// for too long.
+func (p *post) renew(ctx context.Context, lost context.CancelCauseFunc) {
+	held := time.Now()
+	for wait := postRenew; ; {
+		pause(ctx, wait)
+		if ctx.Err() != nil {
+			return
+		}
+		begun := time.Now()
+		err := p.take(ctx)
+		switch {
+		case err == nil:
+			held, wait = begun, postRenew
+		case errors.Is(err, store.ErrStale), time.Since(held) > postLease-postRenew:
+			lost(fmt.Errorf("%w: %w", errLost, err))
+			return
+		default:
+			p.log.Warn("a channel's lease could not be renewed", "channel", p.channel.Name(), "err", err)
+			wait = postRetry
+		}
+	}
 }
 
 func (p *post) take(ctx context.Context) error {

@@ -30,7 +30,7 @@ type Event struct {
 // The ring keeps this much, so that whoever comes back within moments misses
 // nothing.
 const (
-	busBytes  = 512 << 10
+	busBytes  = 256 << 10 // some forty turns
 	busEvents = 4096
 )
 

@@ -128,8 +128,12 @@ func (e *Engine) drop(h *hand) {
 		delete(e.hands, h.run.ID)
 	}
 	e.used[h.run.Lane]--
+	idle := len(e.hands) == 0
 	e.mu.Unlock()
 	e.left.set()
+	if idle && e.opts.Idle != nil {
+		e.opts.Idle()
+	}
 }
 
 // cancelHand ends the context of a run in hand here.

@@ -239,3 +239,79 @@ func TestALostOutcomeAnywhereInARunChangesNothing(t *testing.T) {
 		}
 	}
 }
+
+// crammed is a store on a disk that is full for the first commits.
+type crammed struct {
+	store.Store
+	left atomic.Int32
+}
+
+func (s *crammed) Update(ctx context.Context, fn func(store.Tx) error) error {
+	if s.left.Add(-1) >= 0 {
+		return &mercury.Error{Kind: mercury.Full, Err: store.ErrDiskFull, Help: "Free some space."}
+	}
+	return s.Store.Update(ctx, fn)
+}
+
+func TestAStartOnAFullDiskWaitsForRoomAndSaysSo(t *testing.T) {
+	h := sqliteHome(t)
+	s := &crammed{Store: h.open(t)}
+	s.left.Store(3)
+	r := &rig{Engine: New(s, Options{}), t: t, store: s}
+	r.Handle("turn", echo)
+	r.run()
+	until := func(want string) {
+		t.Helper()
+		for {
+			st, err := r.Status(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if st.Degraded == want {
+				return
+			}
+		}
+	}
+	until("disk is full. Free some space.")
+	until("")
+	r.settle()
+	p := r.post(input("m1", "hello", owner, mercury.Steer))
+	r.untilRun(p.RunID, mercury.RunDone)
+}
+
+// brimful is a store whose commit fails for want of space, with an outcome it
+// does not know.
+type brimful struct {
+	store.Store
+	full atomic.Bool
+}
+
+func (s *brimful) Update(ctx context.Context, fn func(store.Tx) error) error {
+	if !s.full.Load() {
+		return s.Store.Update(ctx, fn)
+	}
+	err := s.Store.Update(ctx, func(tx store.Tx) error { return errors.Join(fn(tx), errRoom) })
+	if errors.Is(err, errRoom) {
+		err = &mercury.Error{Kind: mercury.Full, Err: errors.Join(store.ErrUnknownOutcome, store.ErrDiskFull), Help: "Free some space."}
+	}
+	return err
+}
+
+var errRoom = errors.New("no room")
+
+func TestACommitThatLeftNothingOnAFullDiskSaysThatTheDiskIsFull(t *testing.T) {
+	h := sqliteHome(t)
+	s := &brimful{Store: h.open(t)}
+	r := &rig{Engine: New(s, Options{}), t: t, store: s}
+	r.Handle("turn", echo)
+	r.run()
+	r.settle()
+	s.full.Store(true)
+	_, err := r.tryPost(input("m1", "hello", owner, mercury.Steer))
+	if kindOf(err) != mercury.Full || !errors.Is(err, store.ErrDiskFull) || errors.Is(err, store.ErrUnknownOutcome) || mercury.HelpOf(err) == "" {
+		t.Errorf("post: %v, kind %v, help %q", err, kindOf(err), mercury.HelpOf(err))
+	}
+	s.full.Store(false)
+	p := r.post(input("m1", "hello", owner, mercury.Steer))
+	r.untilRun(p.RunID, mercury.RunDone)
+}

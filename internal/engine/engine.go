@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -74,7 +75,8 @@ type Engine struct {
 	out  *signal // work for the outbox
 	left *signal // something in hand is done
 
-	wakes atomic.Int64 // how often the scheduler or the outbox woke
+	wakes atomic.Int64  // how often the scheduler or the outbox woke
+	woke  chan struct{} // closed when this process takes work
 
 	mu       sync.Mutex
 	id       string // of this process in the store; a new one after it was declared dead
@@ -110,6 +112,7 @@ func New(s store.Store, o Options) *Engine {
 		runs:     newSignal(),
 		out:      newSignal(),
 		left:     newSignal(),
+		woke:     make(chan struct{}),
 		id:       mercury.NewID("ps"),
 		senders:  map[string]Sender{},
 		hands:    map[string]*hand{},
@@ -154,11 +157,8 @@ func (e *Engine) Run(ctx context.Context) error {
 
 	// What is in hand outlives ctx by the length of the drain.
 	keep := context.WithoutCancel(ctx)
-	if err := e.register(ctx); err != nil {
-		return fmt.Errorf("register process: %w", err)
-	}
-	if err := e.sweep(ctx); err != nil {
-		return fmt.Errorf("recover what was in hand: %w", err)
+	if err := e.enter(ctx); err != nil {
+		return err
 	}
 	loops, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -168,6 +168,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	e.stage, e.work = awake, work
 	e.todo = todo{cold: true, times: true}
 	e.mu.Unlock()
+	close(e.woke)
 	var wg sync.WaitGroup
 	loop := func(name string, fn func(context.Context) error) {
 		wg.Go(func() {
@@ -190,6 +191,44 @@ func (e *Engine) Run(ctx context.Context) error {
 	e.drain(keep, &wg, dropWork, dropSends)
 	return err
 }
+
+// enter registers this process and takes back what dead ones left. A store
+// that takes nothing just now, such as one on a full disk, is waited for.
+func (e *Engine) enter(ctx context.Context) error {
+	for again := 100 * time.Millisecond; ; again = min(2*again, 10*time.Second) {
+		err := e.register(ctx)
+		if err == nil {
+			err = e.sweep(ctx)
+		}
+		if err == nil || ctx.Err() != nil || fatal(err) || !troubled(err) {
+			if err != nil {
+				return fmt.Errorf("register process: %w", err)
+			}
+			if !e.shared { // on a shared store it was compared with the others
+				e.trouble("")
+			}
+			return nil
+		}
+		e.trouble(strings.TrimSpace(err.Error() + ". " + mercury.HelpOf(err)))
+		e.log.Warn("register process", "err", err, "again", again)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(again):
+		}
+	}
+}
+
+// trouble says in the status why nothing is worked on; empty: no longer.
+func (e *Engine) trouble(why string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.degraded = why
+}
+
+// Awake is closed once Run has taken back what was left in hand and begins to
+// take work: from then on a message is accepted and claimed in one commit.
+func (e *Engine) Awake() <-chan struct{} { return e.woke }
 
 // Update runs fn in one durable transaction with the engine's rules on top.
 // After the commit it wakes workers and publishes events. point names the
@@ -249,8 +288,7 @@ func (e *Engine) resolve(ctx context.Context, witness func(store.Tx) (bool, erro
 		case err == nil && found:
 			return nil
 		case err == nil:
-			return &mercury.Error{Kind: mercury.Transient, Help: "It was not stored; try again.",
-				Err: errors.New("commit: the connection was lost and nothing was stored")}
+			return nothingStored(unknown)
 		case errors.Is(err, store.ErrClosed):
 			return unknown
 		}
@@ -260,6 +298,18 @@ func (e *Engine) resolve(ctx context.Context, witness func(store.Tx) (bool, erro
 		case <-time.After(pause):
 		}
 	}
+}
+
+// nothingStored is the error of a commit that turned out to have left nothing.
+// It no longer reads as an unknown outcome; a full disk stays one, since it is
+// a person who mends that.
+func nothingStored(unknown error) error {
+	if errors.Is(unknown, store.ErrDiskFull) {
+		return &mercury.Error{Kind: mercury.Full, Help: mercury.HelpOf(unknown),
+			Err: fmt.Errorf("commit: nothing was stored: %w", store.ErrDiskFull)}
+	}
+	return &mercury.Error{Kind: mercury.Transient, Help: "It was not stored; try again.",
+		Err: errors.New("commit: the connection was lost and nothing was stored")}
 }
 
 // self is the id under which this process owns runs now.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -103,37 +104,49 @@ func TestAFirstMessageCreatesOnlyLocalConversations(t *testing.T) {
 }
 
 // TestAMessageThatLandsAsARunCompletesAlwaysStarts lets a message arrive while
-// a run settles, many times at a random moment.
+// a run settles, a thousand times at a random moment, in many conversations at
+// once.
 func TestAMessageThatLandsAsARunCompletesAlwaysStarts(t *testing.T) {
 	eachStore(t, func(t *testing.T, h *home) {
-		r := h.rig(t, Options{}, func(e *Engine) { e.Handle("turn", echo) })
-		seeds := 1000
+		seeds, together := 1000, 25
 		if h.shared {
 			seeds = 100 // a commit takes longer there
 		}
-		answered := func(conv string, ids ...string) func(store.Tx) bool {
-			return func(tx store.Tx) bool {
+		r := h.rig(t, Options{}, func(e *Engine) { e.Handle("turn", echo) })
+		modes := []mercury.Mode{mercury.Steer, mercury.FollowUp}
+		for first := 0; first < seeds; first += together {
+			var wg sync.WaitGroup
+			ids := make([]string, 2*together)
+			for i := range together {
+				seed := first + i
+				rng := rand.New(rand.NewPCG(uint64(seed), 1))
+				one := input(fmt.Sprintf("a%d", seed), "one", owner, mercury.Steer)
+				two := input(fmt.Sprintf("b%d", seed), "two", owner, modes[rng.IntN(2)])
+				one.ConversationID = fmt.Sprintf("local/%d", seed)
+				two.ConversationID = one.ConversationID
+				ids[2*i], ids[2*i+1] = one.ID, two.ID
+				wg.Go(func() {
+					if _, err := r.tryPost(one); err != nil {
+						t.Errorf("seed %d: %v", seed, err)
+					}
+					spin := time.Now().Add(time.Duration(rng.IntN(1500)) * time.Microsecond)
+					for time.Now().Before(spin) {
+						runtime.Gosched()
+					}
+					if _, err := r.tryPost(two); err != nil {
+						t.Errorf("seed %d: %v", seed, err)
+					}
+				})
+			}
+			wg.Wait()
+			r.until("all are answered", func(tx store.Tx) bool {
 				for _, id := range ids {
 					if in, err := tx.Input(id); err != nil || in.State != mercury.InputDone {
 						return false
 					}
 				}
 				return true
-			}
-		}
-		modes := []mercury.Mode{mercury.Steer, mercury.FollowUp}
-		for seed := range seeds {
-			rng := rand.New(rand.NewPCG(uint64(seed), 1))
-			conv := fmt.Sprintf("local/%d", seed)
-			first := input(fmt.Sprintf("a%d", seed), "one", owner, mercury.Steer)
-			second := input(fmt.Sprintf("b%d", seed), "two", owner, modes[rng.IntN(2)])
-			first.ConversationID, second.ConversationID = conv, conv
-			r.post(first)
-			spin := time.Now().Add(time.Duration(rng.IntN(1500)) * time.Microsecond)
-			for time.Now().Before(spin) {
-			}
-			r.post(second)
-			r.until("both are answered", answered(conv, first.ID, second.ID))
+			})
 		}
 	})
 }

@@ -289,7 +289,7 @@ func TestAStepCommitsAllThatBelongsToIt(t *testing.T) {
 
 func TestTheTextOfACutStreamIsThereAfterAKill(t *testing.T) {
 	h := sqliteHome(t)
-	o := Options{Spool: filepath.Join(t.TempDir())}
+	o := Options{Spool: filepath.Join(t.TempDir(), "spool")}
 	streaming := make(chan bool, 1)
 	var lives atomic.Int32
 	left := make(chan string, 1)

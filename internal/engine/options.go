@@ -48,7 +48,9 @@ type Options struct {
 	// Spool is a folder for the text of answers that are still streaming, so
 	// that a killed process leaves what it had; empty: it is not kept.
 	Spool string
-	Log   *slog.Logger // default discards
+	// Idle is called when the last run in hand is done. It must not block.
+	Idle func()
+	Log  *slog.Logger // default discards
 }
 
 // NewRun describes a run to be queued.

@@ -1,11 +1,15 @@
 package engine
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/mercury-agent/mercury/internal/crash"
 )
 
 // spool keeps the text of a streaming answer in a file, so that a killed
@@ -59,14 +63,27 @@ func (s *spool) add(text string) {
 		return
 	}
 	if s.file == nil {
-		f, err := os.OpenFile(s.path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+		f, err := create(s.path)
 		if err != nil {
 			return
 		}
 		s.file = f
+		crash.Reach("spool.made")
 		text = strconv.Itoa(s.round) + "\n" + text
 	}
 	s.file.WriteString(text)
+}
+
+// create makes the file, and its folder in a home that has none yet.
+func create(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return f, err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	return os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 }
 
 func (s *spool) take() string {
@@ -83,6 +100,7 @@ func (s *spool) discard() {
 	defer s.mu.Unlock()
 	if s.file != nil {
 		s.closeFile()
+		crash.Reach("spool.discard")
 		os.Remove(s.path)
 	}
 }

@@ -163,6 +163,9 @@ func (i *Intake) post(ctx context.Context, m mercury.Message) (Result, error) {
 	switch kind := mercury.KindOf(err); {
 	case err == nil:
 		return result(placed), nil
+	case errors.Is(err, store.ErrDiskFull) && m.Channel != "local":
+		// Not its sender's fault: the platform keeps it until there is room.
+		return Result{}, fmt.Errorf("accept message: %w", err)
 	case kind == mercury.Full || kind == mercury.Invalid || kind == mercury.Conflict:
 		return i.refuse(ctx, m, err)
 	default:

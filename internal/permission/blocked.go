@@ -126,8 +126,9 @@ func destroys(name string, c argv.Command, dir string) string {
 		}
 	case name == "chmod" || name == "chown" || name == "chgrp":
 		for i, w := range operands {
-			if i > 0 && w.Known && resolveText(w.Text, base) == "/" {
-				return name + " would change the whole system"
+			what := wholeSystem(w, base)
+			if i > 0 && what != "" && (recursive(flags) || resolveText(w.Text, base) == "/") {
+				return name + " would change " + what
 			}
 		}
 	case name == "find":
@@ -198,6 +199,8 @@ func wholeSystem(w argv.Word, dir string) string {
 		return target
 	case w.Pattern && path.Dir(target) == "/":
 		return "the folders of the system"
+	case w.Pattern && rootFolders[path.Dir(target)] && strings.Trim(path.Base(target), "*.?") == "":
+		return "everything in " + path.Dir(target)
 	}
 	return ""
 }
@@ -234,4 +237,38 @@ func findDestroys(list []argv.Word, dir string) string {
 		}
 	}
 	return ""
+}
+
+// ownHome refuses commands that name Mercury's own folder, as far as their
+// words tell: it is hidden from every command, and a fence may be missing.
+func (f Files) ownHome(script argv.Script, dir string) *finding {
+	if f.Home == "" {
+		return nil
+	}
+	names := func(w argv.Word) bool {
+		text := w.Text
+		if f.User != "" {
+			if rest, ok := strings.CutPrefix(text, "~"); ok && (rest == "" || rest[0] == '/') {
+				text = f.User + rest
+			}
+			text = strings.ReplaceAll(text, "$HOME", f.User)
+		}
+		for _, part := range append(strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("=:, '\"", r) }), text) {
+			if full := resolveText(part, dir); full == f.Home || strings.HasPrefix(full, f.Home+"/") {
+				return true
+			}
+		}
+		return false
+	}
+	words := append([]argv.Word(nil), script.Writes...)
+	for _, c := range script.Commands {
+		words = append(words, c.Words...)
+	}
+	for _, w := range words {
+		if names(w) {
+			out := deny("blocked.mercury", "Mercury's own folder is hidden from commands")
+			return &out
+		}
+	}
+	return nil
 }

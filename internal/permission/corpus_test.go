@@ -1,16 +1,15 @@
+//go:build unix
+
 package permission
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
-	"github.com/mercury-agent/mercury/internal/testenv"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,45 +17,6 @@ import (
 
 	"github.com/mercury-agent/mercury/internal/mercury"
 )
-
-// corpusCase is one line of a corpus; each corpus uses some of the fields.
-type corpusCase struct {
-	ID      string   `json:"id"`
-	Want    string   `json:"want"`
-	Also    []string `json:"also"`
-	Why     string   `json:"why"`
-	Cmd     string   `json:"cmd"`
-	Fixture string   `json:"fixture"`
-	Op      string   `json:"op"`
-	Path    string   `json:"path"`
-	Setup   []string `json:"setup"`
-	Scopes  []mercury.Scope
-	URL     string `json:"url"`
-	Text    string `json:"text"`
-	line    []byte
-}
-
-func corpus(t testing.TB, name string) []corpusCase {
-	t.Helper()
-	b, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var cases []corpusCase
-	lines := bufio.NewScanner(bytes.NewReader(b))
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		c := corpusCase{line: slices.Clone(lines.Bytes())}
-		if err := json.Unmarshal(c.line, &c); err != nil {
-			t.Fatal(err)
-		}
-		cases = append(cases, c)
-	}
-	if len(cases) == 0 {
-		t.Fatalf("%s is empty", name)
-	}
-	return cases
-}
 
 // score counts how verdicts compare with labels. level orders the verdicts
 // from the most careful to the least.
@@ -149,9 +109,6 @@ func repo(t testing.TB, proj string) bool {
 }
 
 func TestNoCommandOfTheCorpusSlipsThrough(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		testenv.Missing(t, "a POSIX system", "run on one: the corpus is written for its shell and paths")
-	}
 	base := project(t)
 	proj := base + "/w/proj"
 	repo(t, proj)
@@ -181,7 +138,7 @@ func TestNoPathOfTheCorpusSlipsThrough(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if runtime.GOOS == "windows" || !prepare(t, base, c.Setup) {
+		if !prepare(t, base, c.Setup) {
 			continue
 		}
 		for i := range c.Scopes {

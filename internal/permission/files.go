@@ -21,6 +21,10 @@ type Files struct {
 	// User is the person's home folder, for a leading "~/"; empty leaves the
 	// tilde an ordinary character.
 	User string
+
+	// from is the resolved working directory, when the caller looks at several
+	// paths seen from it.
+	from *Place
 }
 
 // judge says whether kind (read, write or delete) may be done to raw, seen
@@ -55,7 +59,7 @@ func inScope(kind mercury.AccessKind, place Place, scope mercury.Scope) finding 
 	path := shown(place.Path)
 	if kind == mercury.DeletePath {
 		switch {
-		case place.below(scope.Path, nil) == len(place.chain)-1:
+		case place.Info != nil && place.below(scope.Path, nil) == len(place.chain)-1:
 			return ask("path.root", fmt.Sprintf("%s is the granted folder itself", path))
 		case !scope.Write && !scope.Delete:
 			return ask("path.not-granted", fmt.Sprintf("%s is granted, but not to delete", shown(scope.Path)))
@@ -96,17 +100,13 @@ func (f Files) find(kind mercury.AccessKind, raw, dir string) (Place, *finding) 
 			return Place{}, out
 		}
 	}
-	if !filepath.IsAbs(raw) {
-		if !filepath.IsAbs(dir) {
-			return stop("the working directory is not absolute")
-		}
-		// Joined as text: cleaning would take ".." after a link for granted.
-		raw = dir + string(filepath.Separator) + raw
+	if !filepath.IsAbs(raw) && !filepath.IsAbs(dir) {
+		return stop("the working directory is not absolute")
 	}
 	if tooLong(raw) {
 		return stop("the path is longer than a file system allows")
 	}
-	place, err := walk(raw, kind != mercury.DeletePath)
+	place, err := f.walk(raw, dir, kind != mercury.DeletePath)
 	switch {
 	case err == nil:
 		return place, nil
@@ -119,6 +119,17 @@ func (f Files) find(kind mercury.AccessKind, raw, dir string) (Place, *finding) 
 		}
 		return stop(fmt.Sprintf("%s cannot be looked at: %v", shown(raw), err))
 	}
+}
+
+func (f Files) walk(raw, dir string, follow bool) (Place, error) {
+	switch {
+	case filepath.IsAbs(raw):
+		return walk(raw, follow)
+	case f.from != nil:
+		return walkFrom(*f.from, raw, follow)
+	}
+	// Joined as text: cleaning would take ".." after a link for granted.
+	return walk(dir+string(filepath.Separator)+raw, follow)
 }
 
 func tooLong(path string) bool {
@@ -165,20 +176,27 @@ func (f Files) mercury(kind mercury.AccessKind, place Place, scope mercury.Scope
 		return nil
 	}
 	stop := deny("path.mercury", "Mercury's own files are out of reach of tools")
+	home, err := os.Stat(f.Home)
 	real := f.Home
-	if p, err := walk(f.Home, true); err == nil {
+	if err != nil || kind == mercury.DeletePath {
+		p, err := walk(f.Home, true)
+		if err != nil {
+			return &stop // without knowing where the home is, nothing is outside
+		}
 		real = p.Path
 		if kind == mercury.DeletePath && place.Info != nil && p.below(place.Path, place.Info) >= 0 {
 			return &stop // the home itself, or a folder that holds it
 		}
 	}
-	home, _ := os.Stat(f.Home)
 	at := place.below(real, home)
 	if at < 0 {
 		if place.Info != nil && place.Info.Mode().IsRegular() && names(place.Info) > 1 && f.ownFile(place.Info) {
 			return &stop
 		}
 		return nil
+	}
+	if at < len(place.chain) {
+		real = place.chain[at].path
 	}
 	inner := place.below(scope.Path, nil)
 	if scope.Path == "" || inner <= at || protected(place.Path, real) {
@@ -210,12 +228,11 @@ func (f Files) ownFile(info fs.FileInfo) bool {
 // special refuses what is no file: devices, pipes and sockets block, have
 // effects, or both.
 func special(kind mercury.AccessKind, place Place) *finding {
-	path := shown(place.Path)
 	if runtime.GOOS == "linux" {
 		kernel := strings.HasPrefix(place.Path, "/proc/") || strings.HasPrefix(place.Path, "/sys/")
 		blocks := place.Path == "/proc/kcore" || place.Path == "/proc/kmsg" || place.Path == "/proc/sysrq-trigger"
 		if kernel && (kind != mercury.ReadPath || blocks) {
-			out := deny("path.special", path+" belongs to the kernel")
+			out := deny("path.special", shown(place.Path)+" belongs to the kernel")
 			return &out
 		}
 	}
@@ -224,11 +241,11 @@ func special(kind mercury.AccessKind, place Place) *finding {
 	}
 	mode := place.Info.Mode()
 	if mode&(fs.ModeDevice|fs.ModeCharDevice|fs.ModeNamedPipe|fs.ModeSocket|fs.ModeIrregular) != 0 {
-		out := deny("path.special", path+" is a device, pipe or socket")
+		out := deny("path.special", shown(place.Path)+" is a device, pipe or socket")
 		return &out
 	}
 	if kind == mercury.WritePath && mode.IsDir() {
-		out := deny("path.directory", path+" is a folder")
+		out := deny("path.directory", shown(place.Path)+" is a folder")
 		return &out
 	}
 	return nil
@@ -250,6 +267,9 @@ func lasting(place Place) string {
 // shown writes a path for a person: characters that hide or reorder text are
 // escaped.
 func shown(path string) string {
+	if strings.IndexFunc(path, func(r rune) bool { return r < ' ' || r >= 0x7f && invisible(r) }) < 0 {
+		return path
+	}
 	var b strings.Builder
 	for _, r := range path {
 		if invisible(r) {

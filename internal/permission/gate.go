@@ -4,9 +4,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 
 	"github.com/mercury-agent/mercury/internal/mercury"
@@ -171,28 +171,35 @@ func judgement(f finding) mercury.Judgement {
 // hash binds an approval to the resolved accesses: when a link, an address or
 // a program leads elsewhere, it is another question.
 func (d Decision) hash(q Question) string {
-	type place struct{ Path, Identity string }
-	var places []place
-	for _, p := range d.Places {
-		identity := ""
-		if p.Info != nil {
-			identity = identityOf(p.Info)
+	text := make([]byte, 0, 4096)
+	add := func(parts ...string) {
+		for _, p := range parts {
+			// The length stands first, so that no two lists read alike.
+			text = strconv.AppendInt(text, int64(len(p)), 10)
+			text = append(text, ':')
+			text = append(text, p...)
 		}
-		places = append(places, place{p.Path, identity})
 	}
-	hosts := make([]string, 0, len(d.Targets))
+	add(q.Tool, string(q.Mandate.Actor.Role), q.Mandate.Actor.ID, q.Mandate.Actor.Channel)
+	for _, a := range q.Accesses {
+		add("access", string(a.Kind), a.Target, a.Dir, a.Detail)
+		add(a.Argv...)
+	}
+	for _, c := range d.Commands {
+		add("command", c.Path, c.Dir, c.Builtin, fmt.Sprint(c.Shell, c.Fence, len(c.Args)))
+		add(c.Args...)
+		add(c.Env...)
+	}
+	for _, p := range d.Places {
+		add("place", p.Path)
+		if p.Info != nil {
+			add(identityOf(p.Info))
+		}
+	}
 	for _, t := range d.Targets {
-		hosts = append(hosts, t.URL) // addresses change from one look-up to the next
+		add("target", t.URL) // addresses change from one look-up to the next
 	}
-	b, _ := json.Marshal(struct {
-		Tool     string
-		Actor    mercury.Actor
-		Accesses []mercury.Access
-		Commands []Command
-		Places   []place
-		Hosts    []string
-	}{q.Tool, q.Mandate.Actor, q.Accesses, d.Commands, places, hosts})
-	sum := sha256.Sum256(b)
+	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 )
 
 // gitHardening stands before every automatic git command. A repository is
@@ -118,7 +119,7 @@ func gitRule(args []string) (sub string, check []string, err error) {
 		}
 		return "", nil, fmt.Errorf("git %s is not on the list of reading subcommands", shown(sub))
 	}
-	c, err := gitOptions[sub].take(gitOptionalValues(sub, args[1:]))
+	c, err := gitOptions()[sub].take(gitOptionalValues(sub, args[1:]))
 	if err != nil {
 		return "", nil, err
 	}
@@ -131,7 +132,8 @@ func gitRule(args []string) (sub string, check []string, err error) {
 	return sub, check, err
 }
 
-var gitOptions = func() map[string]options {
+// gitOptions are read from the table at the first git command, not at start.
+var gitOptions = sync.OnceValue(func() map[string]options {
 	m := map[string]options{}
 	for name, sub := range gitSubcommands {
 		o := parseOptions(sub.options)
@@ -139,7 +141,7 @@ var gitOptions = func() map[string]options {
 		m[name] = o
 	}
 	return m
-}()
+})
 
 // gitOptionalValues completes the filters of git branch, whose value may be
 // missing at the end of the line.

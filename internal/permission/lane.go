@@ -84,7 +84,12 @@ func (l *lane) judge(words []string, dir string, scopes []mercury.Scope) (Comman
 	if err != nil {
 		return Command{}, ask("command.options", err.Error())
 	}
-	if out := l.check(check, p.content, dir, scopes); out != nil {
+	here, out := l.here(dir, scopes)
+	if out != nil {
+		return Command{}, *out
+	}
+	look := pathRules{content: p.content, files: p.operands == files}
+	if out := l.check(check, look, here, scopes); out != nil {
 		return Command{}, *out
 	}
 	if name == "cd" {
@@ -139,17 +144,38 @@ func (l *lane) operands(name string, p program, args []string) ([]string, error)
 	return check, nil
 }
 
+// pathRules is what a program does with its paths.
+type pathRules struct {
+	content bool // it shows what is in them
+	files   bool // it must not be given a folder
+}
+
+// here resolves the working directory, which is what a program without
+// operands reads.
+func (l *lane) here(dir string, scopes []mercury.Scope) (Place, *finding) {
+	place, out := Files{Home: l.files.Home}.judge(mercury.ReadPath, dir, dir, scopes)
+	if out.verdict == mercury.Allow {
+		return place, nil
+	}
+	out.verdict = mercury.Ask
+	return place, &out
+}
+
 // check looks at each path as the program would open it.
-func (l *lane) check(list []string, content bool, dir string, scopes []mercury.Scope) *finding {
+func (l *lane) check(list []string, is pathRules, here Place, scopes []mercury.Scope) *finding {
+	// The program gets its words as they are: a tilde is an ordinary letter.
+	seen := Files{Home: l.files.Home, from: &here}
 	for _, raw := range list {
 		if raw == "-" {
 			out := ask("command.options", "it would wait for standard input")
 			return &out
 		}
-		// The program gets the word as it is: a tilde is an ordinary letter.
-		files := Files{Home: l.files.Home}
-		_, out := files.judge(mercury.ReadPath, raw, dir, scopes)
-		if out.verdict == mercury.Allow || !content && (out.rule == "path.secret" || out.rule == "path.hardlinks") {
+		place, out := seen.judge(mercury.ReadPath, raw, here.Path, scopes)
+		if is.files && place.Info != nil && place.Info.IsDir() {
+			out := ask("command.options", "it would go through a folder, and through the links in it")
+			return &out
+		}
+		if out.verdict == mercury.Allow || !is.content && (out.rule == "path.secret" || out.rule == "path.hardlinks") {
 			continue
 		}
 		out.verdict = mercury.Ask
@@ -157,12 +183,6 @@ func (l *lane) check(list []string, content bool, dir string, scopes []mercury.S
 	}
 	if len(list) > 0 && !l.fenced {
 		out := ask("command.unfenced", "no fence holds commands to the granted folders on this system")
-		return &out
-	}
-	// The working directory itself is what a program without operands reads.
-	_, out := Files{Home: l.files.Home}.judge(mercury.ReadPath, dir, dir, scopes)
-	if out.verdict != mercury.Allow {
-		out.verdict = mercury.Ask
 		return &out
 	}
 	return nil
@@ -184,20 +204,21 @@ func (l *lane) git(args []string, dir string, scopes []mercury.Scope) (Command, 
 		return Command{}, ask("command.git", err.Error())
 	}
 	table := gitSubcommands[sub]
-	asked := l.check(check, table.repo, dir, scopes)
-	full := append([]string{"git"}, gitHardening...)
+	here, asked := l.here(dir, scopes)
+	full := append(make([]string, 0, 80), "git")
+	full = append(full, gitHardening...)
 	if table.repo {
-		place, _ := Files{}.find(mercury.ReadPath, dir, dir)
-		repo, err := findRepository(place.Path)
-		if err == nil && repo.dir != "" {
-			if out := l.check([]string{repo.dir}, false, dir, scopes); out != nil && asked == nil {
-				asked = out
-			}
-		}
+		repo, err := findRepository(here.Path)
 		if err != nil {
 			return Command{}, ask("command.git", err.Error())
 		}
+		if repo.dir != "" {
+			check = append(check, strings.TrimPrefix(repo.dir, here.Path+string(filepath.Separator)))
+		}
 		full = append(full, repo.overrides()...)
+	}
+	if out := l.check(check, pathRules{content: table.repo}, here, scopes); out != nil && asked == nil {
+		asked = out
 	}
 	full = append(full, sub)
 	full = append(full, table.extra...)

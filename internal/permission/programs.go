@@ -68,8 +68,8 @@ var programTable = map[string]program{
 		--time? --time-style= --exclude= --exclude-from@ --one-file-system --help --version`},
 	"df": {operands: paths, options: `-ahHiklPTv -B= -t= -x= --all --block-size= --human-readable --si --inodes --local
 		--no-sync --output? --portability --total --type= --print-type --exclude-type= --help --version`},
-	"file": {operands: paths, input: true, options: `-bhiklLnNpr0E -e= -F= --brief --no-dereference --dereference --mime --mime-type --mime-encoding
-		--extension --keep-going --list --no-buffer --no-pad --preserve-date --raw --print0 --separator= --exclude= --help --version`},
+	"file": {operands: paths, input: true, options: `-bhiklLnNr0E -e= -F= --brief --no-dereference --dereference --mime --mime-type --mime-encoding
+		--extension --keep-going --list --no-buffer --no-pad --raw --print0 --separator= --exclude= --help --version`},
 	"grep": {operands: pattern, content: true, options: `-0 -abcEFGhHiIlLnoPqrsTUuvwxyzZ -A= -B= -C= -D= -d= -e= -f@ -m=
 		--regexp= --file@ --ignore-case --no-ignore-case --invert-match --word-regexp --line-regexp --count --color? --colour?
 		--files-without-match --files-with-matches --max-count= --only-matching --quiet --silent --no-messages --byte-offset

@@ -61,8 +61,11 @@ func inspect(git string) (repository, error) {
 		}
 		r.dir = common
 	}
-	if _, err := os.Stat(filepath.Join(common, "objects", "info", "alternates")); err == nil {
+	if _, err := os.Lstat(filepath.Join(common, "objects", "info", "alternates")); err == nil {
 		return r, errors.New("the repository borrows objects from another one")
+	}
+	if info, err := os.Lstat(filepath.Join(common, "objects")); err == nil && !info.IsDir() {
+		return r, errors.New("the repository keeps its objects elsewhere")
 	}
 	for _, file := range []string{filepath.Join(common, "config"), filepath.Join(git, "config.worktree")} {
 		if err := r.read(file); err != nil {
@@ -87,13 +90,17 @@ func (r *repository) read(file string) error {
 	section, driver := "", ""
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
-		line := strings.TrimSpace(lines.Text())
-		if strings.HasPrefix(line, "[") {
-			end := strings.LastIndexByte(line, ']')
+		line := strings.TrimSpace(strings.TrimPrefix(lines.Text(), "\ufeff"))
+		// A line may open several sections; the last one counts.
+		for strings.HasPrefix(line, "[") {
+			end := headEnd(line)
 			if end < 0 {
 				return errors.New("the repository's settings cannot be read")
 			}
 			section, driver = sectionName(line[1:end])
+			if err := r.key(section, driver, ""); err != nil {
+				return err
+			}
 			line = strings.TrimSpace(line[end+1:])
 		}
 		if strings.HasSuffix(line, `\`) && !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, ";") {
@@ -104,6 +111,25 @@ func (r *repository) read(file string) error {
 		}
 	}
 	return lines.Err()
+}
+
+// headEnd finds the bracket that closes a section's head: the first one that
+// is not quoted.
+func headEnd(line string) int {
+	quoted := false
+	for i := 0; i < len(line); i++ {
+		switch line[i] {
+		case '\\':
+			i++
+		case '"':
+			quoted = !quoted
+		case ']':
+			if !quoted {
+				return i
+			}
+		}
+	}
+	return -1
 }
 
 func sectionName(head string) (section, driver string) {

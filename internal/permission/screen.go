@@ -79,14 +79,11 @@ func (s shape) find(text, lower string) [][2]int {
 		return nil
 	}
 	var out [][2]int
-	for _, m := range s.re.FindAllStringSubmatchIndex(text, -1) {
-		if s.value != nil {
-			if v := s.value.FindStringSubmatchIndex(text[m[1]:]); v != nil {
-				m = append(m, m[1]+v[2], m[1]+v[3])
-			} else {
-				continue
-			}
-		}
+	scan := s.scan
+	if scan == nil {
+		scan = func(text string) [][]int { return s.re().FindAllStringSubmatchIndex(text, -1) }
+	}
+	for _, m := range scan(text) {
 		groups := make([]string, len(m)/2)
 		for i := range groups {
 			if m[2*i] >= 0 {
@@ -100,4 +97,52 @@ func (s shape) find(text, lower string) [][2]int {
 		out = append(out, [2]int{m[last], m[last+1]})
 	}
 	return out
+}
+
+// settings finds name = value, in the notations of shells, YAML, JSON, forms
+// and Go: groups are the name and the value.
+func settings(text string) [][]int {
+	var out [][]int
+	for at := 0; at < len(text); at++ {
+		if text[at] != '=' && text[at] != ':' {
+			continue
+		}
+		end := at
+		for end > 0 && (text[end-1] == ' ' || text[end-1] == '\t') {
+			end--
+		}
+		if end > 0 && (text[end-1] == '"' || text[end-1] == '\'') {
+			end--
+		}
+		start := end
+		for start > 0 && end-start < 64 && nameByte(text[start-1]) {
+			start--
+		}
+		if end-start < 3 {
+			continue
+		}
+		from := at + 1
+		if text[at] == ':' && from < len(text) && text[from] == '=' {
+			from++
+		}
+		for from < len(text) && (text[from] == ' ' || text[from] == '\t') {
+			from++
+		}
+		if from < len(text) && (text[from] == '"' || text[from] == '\'') {
+			from++
+		}
+		to := from
+		for to < len(text) && strings.IndexByte(" \t\r\n\v\f\"'&;,<>(){}[]`", text[to]) < 0 {
+			to++
+		}
+		// What a variable or a pattern stands for is not in the text.
+		if to > from && strings.IndexByte("$*%", text[from]) < 0 {
+			out = append(out, []int{start, to, start, end, from, to})
+		}
+	}
+	return out
+}
+
+func nameByte(c byte) bool {
+	return c == '_' || c == '-' || c == '.' || c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z'
 }

@@ -3,6 +3,7 @@ package permission
 import (
 	"regexp"
 	"strings"
+	"sync"
 	"unicode"
 )
 
@@ -11,11 +12,10 @@ import (
 type shape struct {
 	name string
 	hint string // lower-case text that must occur; keeps the search cheap
-	re   *regexp.Regexp
-	// value, when set, must match right after re; then the secret is its first
-	// group. The search goes on after re, so that a value such as a URL may
-	// hold further settings.
-	value *regexp.Regexp
+	re   func() *regexp.Regexp
+	// scan stands in for re where an expression would be slow: it returns
+	// matches as FindAllStringSubmatchIndex does.
+	scan func(text string) [][]int
 	// loose shapes also meet harmless text, so they hide a notice but do not
 	// change what a tool printed.
 	loose bool
@@ -27,9 +27,9 @@ type shape struct {
 // commands, headers and settings carry secrets. Lengths are a little below the
 // vendors' so that a cut key is still seen.
 var shapes = []shape{
-	{name: "private key", hint: "private key", re: regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)`)},
-	{name: "age key", hint: "age-secret-key-", re: regexp.MustCompile(`AGE-SECRET-KEY-1[A-Z0-9]{30,}`)},
-	{name: "token", hint: "eyj", re: regexp.MustCompile(`eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?`)},
+	{name: "private key", hint: "private key", re: lazily(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)`)},
+	{name: "age key", hint: "age-secret-key-", re: lazily(`AGE-SECRET-KEY-1[A-Z0-9]{30,}`)},
+	{name: "token", hint: "eyj", re: lazily(`eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?`)},
 	vendor("sk-", `[A-Za-z0-9_-]{16,}`), vendor("gsk_", `[A-Za-z0-9]{20,}`), vendor("xai-", `[A-Za-z0-9]{20,}`),
 	vendor("pplx-", `[A-Za-z0-9]{20,}`), vendor("hf_", `[A-Za-z0-9]{20,}`), vendor("nvapi-", `[A-Za-z0-9_-]{20,}`),
 	vendor("tvly-", `[A-Za-z0-9-]{16,}`), vendor("fw_", `[A-Za-z0-9]{20,}`), vendor("r8_", `[A-Za-z0-9]{20,}`),
@@ -40,19 +40,19 @@ var shapes = []shape{
 	vendor("glpat-", `[A-Za-z0-9_.-]{16,}`), vendor("gldt-", `[A-Za-z0-9_-]{16,}`), vendor("glrt-", `[A-Za-z0-9_-]{16,}`),
 	vendor("glptt-", `[A-Za-z0-9_-]{16,}`), vendor("glcbt-", `[A-Za-z0-9_-]{16,}`), vendor("glsa_", `[A-Za-z0-9_]{20,}`),
 	vendor("glc_", `[A-Za-z0-9+/=]{30,}`),
-	{name: "Slack token", hint: "xox", re: regexp.MustCompile(`xox[abceoprs](?:\.xox[a-z])?-[A-Za-z0-9-]{10,}`)},
+	{name: "Slack token", hint: "xox", re: lazily(`xox[abceoprs](?:\.xox[a-z])?-[A-Za-z0-9-]{10,}`)},
 	vendor("xapp-", `[A-Za-z0-9-]{16,}`),
-	{name: "Slack webhook", hint: "hooks.slack.com", re: regexp.MustCompile(`hooks\.slack\.com/(?:services|workflows)/([A-Za-z0-9/_-]{16,})`)},
-	{name: "Telegram token", hint: ":", re: regexp.MustCompile(`(?:^|[^0-9])([0-9]{8,12}:[A-Za-z0-9_-]{30,})`)},
-	{name: "Discord webhook", hint: "/api/webhooks/", re: regexp.MustCompile(`/api/webhooks/[0-9]+/([A-Za-z0-9_-]{20,})`)},
-	{name: "Discord token", hint: ".", re: regexp.MustCompile(`\b[MNO][A-Za-z0-9_-]{22,28}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{25,}`)},
+	{name: "Slack webhook", hint: "hooks.slack.com", re: lazily(`hooks\.slack\.com/(?:services|workflows)/([A-Za-z0-9/_-]{16,})`)},
+	{name: "Telegram token", hint: ":", re: lazily(`(?:^|[^0-9])([0-9]{8,12}:[A-Za-z0-9_-]{30,})`)},
+	{name: "Discord webhook", hint: "/api/webhooks/", re: lazily(`/api/webhooks/[0-9]+/([A-Za-z0-9_-]{20,})`)},
+	{name: "Discord token", hint: ".", re: lazily(`\b[MNO][A-Za-z0-9_-]{22,28}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{25,}`)},
 	vendor("sk_live_", `[A-Za-z0-9]{12,}`), vendor("sk_test_", `[A-Za-z0-9]{12,}`), vendor("rk_live_", `[A-Za-z0-9]{12,}`),
 	vendor("rk_test_", `[A-Za-z0-9]{12,}`), vendor("whsec_", `[A-Za-z0-9+/=]{16,}`), vendor("sq0csp-", `[A-Za-z0-9_-]{20,}`),
 	vendor("sq0atp-", `[A-Za-z0-9_-]{20,}`), vendor("EAAA", `[A-Za-z0-9_-]{40,}`),
-	{name: "SendGrid key", hint: "sg.", re: regexp.MustCompile(`\bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}`)},
-	{name: "Twilio key", hint: "sk", re: regexp.MustCompile(`\bSK[0-9a-f]{32}\b`)},
-	{name: "Mailgun key", hint: "key-", re: regexp.MustCompile(`\bkey-[0-9a-f]{32}\b`)},
-	{name: "Mailchimp key", hint: "-us", re: regexp.MustCompile(`\b[0-9a-f]{32}-us[0-9]{1,2}\b`)},
+	{name: "SendGrid key", hint: "sg.", re: lazily(`\bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}`)},
+	{name: "Twilio key", hint: "sk", re: lazily(`\bSK[0-9a-f]{32}\b`)},
+	{name: "Mailgun key", hint: "key-", re: lazily(`\bkey-[0-9a-f]{32}\b`)},
+	{name: "Mailchimp key", hint: "-us", re: lazily(`\b[0-9a-f]{32}-us[0-9]{1,2}\b`)},
 	vendor("npm_", `[A-Za-z0-9]{20,}`), vendor("pypi-", `[A-Za-z0-9_-]{20,}`), vendor("rubygems_", `[0-9a-f]{30,}`),
 	vendor("dop_v1_", `[0-9a-f]{30,}`), vendor("doo_v1_", `[0-9a-f]{30,}`), vendor("dor_v1_", `[0-9a-f]{30,}`),
 	vendor("shpat_", `[0-9a-fA-F]{20,}`), vendor("shpca_", `[0-9a-fA-F]{20,}`), vendor("shppa_", `[0-9a-fA-F]{20,}`), vendor("shpss_", `[0-9a-fA-F]{20,}`),
@@ -61,38 +61,37 @@ var shapes = []shape{
 	vendor("hvb.", `[A-Za-z0-9_-]{20,}`), vendor("sntrys_", `[A-Za-z0-9+/=_-]{20,}`), vendor("sntryu_", `[A-Za-z0-9]{20,}`),
 	vendor("PMAK-", `[A-Za-z0-9-]{20,}`), vendor("NRAK-", `[A-Z0-9]{20,}`), vendor("tskey-", `[A-Za-z0-9-]{16,}`),
 	vendor("dapi", `[0-9a-f]{32}`), vendor("sbp_", `[0-9a-f]{30,}`), vendor("nfp_", `[A-Za-z0-9]{20,}`), vendor("CFPAT-", `[A-Za-z0-9_-]{20,}`),
-	vendor("lsv2_", `[A-Za-z0-9_]{20,}`), vendor("pul-", `[0-9a-f]{40}`), vendor("fm2_", `[A-Za-z0-9+/=]{40,}`), vendor("phx_", `[A-Za-z0-9]{20,}`),
+	vendor("lsv2_", `[A-Za-z0-9_]{20,}`), vendor("pul-", `[0-9a-f]{40}`), vendor("fm2_", `[A-Za-z0-9+/=]{40,}`), vendor("phx_", `[A-Za-z0-9]{20,}`), vendor("sl.", `[A-Za-z0-9_-]{40,}`),
 	vendor("ATATT3x", `[A-Za-z0-9_=-]{30,}`), vendor("ATCTT3x", `[A-Za-z0-9_=-]{30,}`), vendor("ops_", `eyJ[A-Za-z0-9_-]{30,}`),
-	{name: "Airtable token", hint: "pat", re: regexp.MustCompile(`\bpat[A-Za-z0-9]{14}\.[0-9a-f]{40,}`)},
-	{name: "Azure key", hint: "key=", re: regexp.MustCompile(`(?i)(?:Account|SharedAccess)Key=([A-Za-z0-9+/=]{20,})`)},
+	{name: "Airtable token", hint: "pat", re: lazily(`\bpat[A-Za-z0-9]{14}\.[0-9a-f]{40,}`)},
+	{name: "Azure key", hint: "key=", re: lazily(`(?i)(?:Account|SharedAccess)Key=([A-Za-z0-9+/=]{20,})`)},
 
-	{name: "header", hint: "authorization", re: regexp.MustCompile(`(?i)\bauthorization["']?\s*[:=]\s*["']?(?:(?:bearer|basic|token|apikey|digest|negotiate)\s+)?([^\s"'$<{\[*][^\s"']{5,})`), check: looksMade},
-	{name: "bearer", hint: "bearer", re: regexp.MustCompile(`(?i)\bbearer\s+([A-Za-z0-9._~+/=-]{16,})`), check: looksMade},
-	{name: "cookie", hint: "cookie:", re: regexp.MustCompile(`(?i)\b(?:set-)?cookie:\s*([^\s"';=]+=[^"'\s;]{6,})`)},
-	{name: "key header", hint: "x-", re: regexp.MustCompile(`(?i)\bx-[a-z-]*(?:key|token|secret|auth)[a-z-]*["']?\s*:\s*["']?([^\s"'$<{*][^\s"']{5,})`)},
-	{name: "URL password", hint: "://", re: regexp.MustCompile(`(?i)\b[a-z][a-z0-9+.-]*://[^\s/@:"'<>]*:([^\s/@"'<>$*{][^\s/@"'<>]*)@`)},
-	{name: "URL token", hint: "://", re: regexp.MustCompile(`(?i)\bhttps?://([A-Za-z0-9_-]{20,})@`)},
-	{name: "signed URL", hint: "sig", re: regexp.MustCompile(`(?i)[?&](?:sig|signature|x-amz-signature|x-goog-signature|hmac)=([^&\s"']{12,})`)},
-	{name: "URL key", hint: "key=", re: regexp.MustCompile(`(?i)[?&]key=([^&\s"'$<{]{16,})`), check: looksMade},
+	{name: "header", hint: "authorization", re: lazily(`(?i)\bauthorization["']?\s*[:=]\s*["']?(?:(?:bearer|basic|token|apikey|digest|negotiate)\s+)?([^\s"'$<{\[*][^\s"']{5,})`), check: looksMade},
+	{name: "bearer", hint: "bearer", re: lazily(`(?i)\bbearer\s+([A-Za-z0-9._~+/=-]{16,})`), check: looksMade},
+	{name: "cookie", hint: "cookie:", re: lazily(`(?i)\b(?:set-)?cookie:\s*([^\s"';=]+=[^"'\s;]{6,})`)},
+	{name: "key header", hint: "x-", re: lazily(`(?i)\bx-[a-z-]*(?:key|token|secret|auth)[a-z-]*["']?\s*:\s*["']?([^\s"'$<{*][^\s"']{5,})`)},
+	{name: "URL password", hint: "://", re: lazily(`(?i)\b[a-z][a-z0-9+.-]*://[^\s/@:"'<>]*:([^\s/@"'<>$*{][^\s/@"'<>]*)@`)},
+	{name: "URL token", hint: "://", re: lazily(`(?i)\bhttps?://([A-Za-z0-9_-]{20,})@`)},
+	{name: "signed URL", hint: "sig", re: lazily(`(?i)[?&](?:sig|signature|x-amz-signature|x-goog-signature|hmac)=([^&\s"']{12,})`)},
+	{name: "URL key", hint: "key=", re: lazily(`(?i)[?&]key=([^&\s"'$<{]{16,})`), check: looksMade},
 
-	{name: "setting", re: settingName, value: settingValue, check: madeSetting},
-	{name: "setting", loose: true, re: settingName, value: settingValue, check: anySetting},
-	{name: "password option", hint: "--", loose: true, re: regexp.MustCompile(`(?i)(?:^|\s)--?(?:[a-z]+-)*(?:password|passwd|passphrase|pass|token|secret|api-?key|access-key|secret-key|private-key)(?:=|\s+)["']?([^\s"'$<-][^\s"']{2,})`)},
-	{name: "user and password", hint: "-u", loose: true, re: regexp.MustCompile(`(?:^|\s)(?:-u|--user|--proxy-user|-U)(?:\s+|=)?["']?[^\s:"'/=]+:([^\s"'$][^\s"']*)`), check: func(m []string) bool {
+	{name: "setting", scan: settings, check: madeSetting},
+	{name: "setting", loose: true, scan: settings, check: anySetting},
+	{name: "password option", hint: "--", loose: true, re: lazily(`(?i)(?:^|\s)--?(?:[a-z]+-)*(?:password|passwd|passphrase|pass|token|secret|api-?key|access-key|secret-key|private-key)(?:=|\s+)["']?([^\s"'$<-][^\s"']{2,})`)},
+	{name: "user and password", hint: "-u", loose: true, re: lazily(`(?:^|\s)(?:-u|--user|--proxy-user|-U)(?:\s+|=)?["']?[^\s:"'/=]+:([^\s"'$][^\s"']*)`), check: func(m []string) bool {
 		return strings.Trim(m[1], "0123456789") != "" && !strings.HasPrefix(m[1], "/")
 	}},
-	{name: "password argument", hint: "-p", loose: true, re: regexp.MustCompile(`\b(?:sshpass|(?:docker|podman|buildah|helm|oras|az|skopeo)\s[^|;&]*login|mongo(?:sh|dump|restore|import|export)?|twine|mosquitto_(?:pub|sub)|7z[ar]?)\b(?:[^|;&]*?\s)-[pP]\s*["']?([^\s"'$-][^\s"']*)`)},
-	{name: "password argument", hint: "-p", loose: true, re: regexp.MustCompile(`\b(?:mysql|mariadb|mysqldump|mysqladmin|mysqlimport|mariadb-dump)\b(?:[^|;&]*?\s)-p([^\s"'$-][^\s"']*)`)},
-	{name: "password argument", hint: "", loose: true, re: regexp.MustCompile(`\b(?:redis-cli\b[^|;&]*?\s-a|(?:zip|unzip)\b[^|;&]*?\s-P|ldap(?:search|modify|add|delete|passwd)\b[^|;&]*?\s-w)\s*["']?([^\s"'$-][^\s"']*)`)},
-	{name: "password argument", hint: "pass:", loose: true, re: regexp.MustCompile(`\bpass:([^\s"'$]+)`)},
-	{name: "password argument", hint: "%", loose: true, re: regexp.MustCompile(`(?:^|\s)-U\s*["']?[^\s%"']+%([^\s"'$]+)`)},
-	{name: "password pipe", hint: "chpasswd", loose: true, re: regexp.MustCompile(`[^\s:"']+:([^\s"'$]+)["']?\s*\|\s*(?:sudo\s+)?chpasswd`)},
+	{name: "password argument", hint: "-p", loose: true, re: lazily(`\b(?:sshpass|(?:docker|podman|buildah|helm|oras|az|skopeo)\s[^|;&]*login|mongo(?:sh|dump|restore|import|export)?|twine|mosquitto_(?:pub|sub)|7z[ar]?)\b(?:[^|;&]*?\s)-[pP]\s*["']?([^\s"'$-][^\s"']*)`)},
+	{name: "password argument", hint: "-p", loose: true, re: lazily(`\b(?:mysql|mariadb|mysqldump|mysqladmin|mysqlimport|mariadb-dump)\b(?:[^|;&]*?\s)-p([^\s"'$-][^\s"']*)`)},
+	{name: "password argument", hint: "", loose: true, re: lazily(`\b(?:redis-cli\b[^|;&]*?\s-a|(?:zip|unzip)\b[^|;&]*?\s-P|ldap(?:search|modify|add|delete|passwd)\b[^|;&]*?\s-w)\s*["']?([^\s"'$-][^\s"']*)`)},
+	{name: "password argument", hint: "pass:", loose: true, re: lazily(`\bpass:([^\s"'$]+)`)},
+	{name: "password argument", hint: "%", loose: true, re: lazily(`(?:^|\s)-U\s*["']?[^\s%"']+%([^\s"'$]+)`)},
+	{name: "cookie argument", hint: "curl", loose: true, re: lazily(`\bcurl\b[^|;&]*?\s(?:-b|--cookie)[\s=]*["']?[^\s=;"']+=([^\s"';$]{6,})`)},
+	{name: "netrc line", hint: "password", loose: true, re: lazily(`\blogin\s+\S+\s+password\s+([^\s$]+)`)},
+	{name: "password argument", hint: "openssl", loose: true, re: lazily(`\bopenssl\b[^|;&]*?\s-k\s+([^\s"'$-][^\s"']*)`)},
+	{name: "password argument", hint: "vault login", loose: true, re: lazily(`\bvault login\s+([A-Za-z0-9._-]{12,})`)},
+	{name: "password pipe", hint: "chpasswd", loose: true, re: lazily(`[^\s:"']+:([^\s"'$]+)["']?\s*\|\s*(?:sudo\s+)?chpasswd`)},
 }
-
-var (
-	settingName  = regexp.MustCompile(`([A-Za-z0-9_.\-]{3,64})["']?\s*(?::=|[=:])\s*["']?`)
-	settingValue = regexp.MustCompile(`^([^\s"'&;,<>(){}\[\]$*%` + "`" + `][^\s"'&;,<>(){}\[\]` + "`" + `]*)`)
-)
 
 // vendor is a key that begins with a fixed prefix, which does not stand inside
 // a longer word.
@@ -100,7 +99,7 @@ func vendor(prefix, rest string) shape {
 	return shape{
 		name:  prefix + "key",
 		hint:  strings.ToLower(prefix),
-		re:    regexp.MustCompile(`(?:^|[^A-Za-z0-9_-])(` + regexp.QuoteMeta(prefix) + rest + `)`),
+		re:    lazily(`(?:^|[^A-Za-z0-9_-])(` + regexp.QuoteMeta(prefix) + rest + `)`),
 		check: looksMade,
 	}
 }
@@ -119,21 +118,28 @@ func looksMade(m []string) bool {
 // value is no word, number or piece of code.
 func madeSetting(m []string) bool {
 	name, v := m[1], m[2]
-	if !namesSecret(name) || len(v) < 8 || placeholder(v) {
+	if !namesSecret(name) && !isKeyVariable(name, v) || len(v) < 8 || placeholder(v) {
 		return false
 	}
 	digit := strings.IndexFunc(v, unicode.IsDigit) >= 0
 	letter := strings.IndexFunc(v, unicode.IsLetter) >= 0
-	return digit && letter && !dotted.MatchString(v)
+	return digit && letter && !dotted().MatchString(v)
 }
 
 // anySetting accepts any value under such a name.
 func anySetting(m []string) bool {
 	name, v := m[1], m[2]
-	return namesSecret(name) && len(v) >= 3 && !placeholder(v)
+	return (namesSecret(name) || isKeyVariable(name, v)) && len(v) >= 3 && !placeholder(v)
 }
 
-var dotted = regexp.MustCompile(`^[A-Za-z_]\w*(?:(?:\.|->|::|/)[A-Za-z_]\w*)+$`)
+// isKeyVariable recognises an environment variable such as OPENAI_KEY with a
+// value that only a generator makes.
+func isKeyVariable(name, v string) bool {
+	return strings.HasSuffix(name, "_KEY") && strings.ToUpper(name) == name && len(v) >= 16 &&
+		strings.IndexFunc(v, unicode.IsDigit) >= 0 && strings.IndexFunc(v, unicode.IsLetter) >= 0
+}
+
+var dotted = lazily(`^[A-Za-z_]\w*(?:(?:\.|->|::|/)[A-Za-z_]\w*)+$`)
 
 func placeholder(v string) bool {
 	switch strings.ToLower(v) {
@@ -149,9 +155,9 @@ func namesSecret(name string) bool {
 	parts := nameParts(name)
 	for i, p := range parts {
 		switch p {
-		case "pwd", "pass", "passwd", "password", "passphrase", "secret", "token", "apikey", "credential", "credentials", "authkey", "accesskey":
+		case "pwd", "pass", "passwd", "password", "passphrase", "secret", "token", "apikey", "credential", "credentials", "authkey", "accesskey", "sshpass", "dbpass":
 			// token_count and password_file speak about it.
-			if i+1 < len(parts) && about[parts[i+1]] {
+			if i+1 < len(parts) && about[parts[i+1]] || i > 0 && places[parts[i-1]] {
 				return false
 			}
 			return true
@@ -170,6 +176,9 @@ func namesSecret(name string) bool {
 }
 
 var keyKinds = words("api access secret private auth encryption signing master session service account storage")
+
+// places are what a token marks a place in a list with: page_token is none.
+var places = words("page next continuation pagination start resume sync")
 
 var about = words("count counts file files path name names length size type types limit limits url uri endpoint id ids ttl expiry expires field policy store manager provider hash kind usage budget")
 
@@ -196,4 +205,11 @@ func nameParts(name string) []string {
 	}
 	flush()
 	return parts
+}
+
+// lazily compiles an expression when a text first shows its hint. All of them
+// together cost more than the start of the program and a megabyte for good,
+// while most homes never meet most of them.
+func lazily(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }

@@ -14,7 +14,11 @@ func (g *Gate) access(ctx context.Context, q Question, a mercury.Access, grants 
 	var seen command
 	if a.Kind == mercury.RunCommand {
 		seen = look(a, q.Dir)
-		if out := blocked(seen.script, seen.dir); out != nil {
+		out := blocked(seen.script, seen.dir)
+		if out == nil {
+			out = g.opts.Files.ownHome(seen.script, seen.dir)
+		}
+		if out != nil {
 			d.Commands = append(d.Commands, Command{})
 			return *out
 		}
@@ -149,9 +153,25 @@ func (g *Gate) command(a mercury.Access, seen command, scopes []mercury.Scope, d
 		}
 	}
 	out.always = lastingCommand(commandText(a), seen.words, seen.script)
+	return g.approved(a, seen), out
+}
+
+// approved is how a command runs that is let through in spite of the lane: a
+// string by a shell, an argument vector as it is, and cd by going there.
+func (g *Gate) approved(a mercury.Access, seen command) Command {
 	cmd := Command{Dir: seen.dir, Env: g.opts.Environment, Shell: true, Path: g.opts.Shell}
-	cmd.Args = []string{"sh", "-c", commandText(a)}
-	return cmd, out
+	switch {
+	case len(seen.words) == 2 && seen.words[0] == "cd":
+		if place, stop := g.opts.Files.find(mercury.ReadPath, seen.words[1], seen.dir); stop == nil {
+			return Command{Builtin: "cd", Args: seen.words, Dir: place.Path}
+		}
+		cmd.Args = []string{"sh", "-c", a.Target}
+	case len(a.Argv) > 0:
+		cmd.Args = append([]string{"sh", "-c", `exec "$@"`, "sh"}, a.Argv...)
+	default:
+		cmd.Args = []string{"sh", "-c", a.Target}
+	}
+	return cmd
 }
 
 // taint says why a tainted request must ask about a, or nothing.

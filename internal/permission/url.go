@@ -189,7 +189,7 @@ func asciiHost(u *url.URL) (string, *finding) {
 		ascii = strings.ToLower(host) // an underscore: not strict, but in use
 	}
 	ascii = strings.TrimSuffix(ascii, ".")
-	if ascii == "" || strings.HasSuffix(ascii, ".") || strings.Contains(ascii, "..") {
+	if ascii == "" || ascii[0] == '.' || strings.HasSuffix(ascii, ".") || strings.Contains(ascii, "..") {
 		return stop("the host is no valid name")
 	}
 	return ascii, nil

@@ -45,6 +45,21 @@ func walk(raw string, follow bool) (Place, error) {
 	if err := w.restart(root); err != nil {
 		return Place{}, err
 	}
+	return w.run()
+}
+
+// walkFrom follows the relative path raw from base.
+func walkFrom(base Place, raw string, follow bool) (Place, error) {
+	w := walker{follow: follow || strings.HasSuffix(raw, string(filepath.Separator)), todo: elements(raw)}
+	w.root, _ = splitRoot(base.Path)
+	w.chain = append(make([]step, 0, len(base.chain)+len(w.todo)), base.chain...)
+	if rest := strings.TrimPrefix(base.Path, base.chain[len(base.chain)-1].path); rest != "" {
+		w.missing = elements(rest)
+	}
+	return w.run()
+}
+
+func (w *walker) run() (Place, error) {
 	for len(w.todo) > 0 {
 		if err := w.next(); err != nil {
 			return Place{}, err

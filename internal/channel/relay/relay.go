@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/mercury-agent/mercury/internal/channel"
+	"github.com/mercury-agent/mercury/internal/crash"
 	"github.com/mercury-agent/mercury/internal/mercury"
 )
 
@@ -129,6 +130,7 @@ func (c *Channel) take(ctx context.Context, cursor string, updates []update, acc
 		if err := accept(ctx, c.message(u)); err != nil {
 			return cursor, fmt.Errorf("accept update %s: %w", u.ID, err)
 		}
+		crash.Reach("relay.accepted")
 		if err := c.place.Save(ctx, u.ID); err != nil {
 			return cursor, fmt.Errorf("save cursor: %w", err)
 		}
@@ -152,6 +154,7 @@ func (c *Channel) message(u update) mercury.Message {
 func (c *Channel) poll(ctx context.Context, cursor string) ([]update, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.Poll+15*time.Second)
 	defer cancel()
+	crash.Reach("relay.poll")
 	q := url.Values{"after": {cursor}, "wait": {strconv.Itoa(int(c.opts.Poll.Seconds()))}}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base.JoinPath("updates").String()+"?"+q.Encode(), nil)
 	if err != nil {

@@ -60,7 +60,7 @@ func Take(dir, address string) (*Lock, error) {
 		}
 		held := &HeldError{Path: path, Holder: read(f)}
 		return nil, &mercury.Error{Kind: mercury.Conflict, Err: held,
-			Help: "Another Mercury runs in this home: use it, or stop it with `mercury stop`."}
+			Help: "Another Mercury runs in this home: use it, or stop it with Ctrl+C where it was started."}
 	}
 	l := &Lock{f}
 	if err := l.Announce(address); err != nil {
@@ -87,8 +87,10 @@ func (l *Lock) Announce(address string) error {
 }
 
 // Release gives the lock up. The file stays: removing it would let two
-// processes lock two files of one name.
-func (l *Lock) Release() error { return l.file.Close() }
+// processes lock two files of one name. The lock itself is given up before the
+// file is closed: a program that this process is just starting holds a copy of
+// the open file for a moment, and would keep the home taken that long.
+func (l *Lock) Release() error { return errors.Join(unlock(l.file), l.file.Close()) }
 
 // Read returns who wrote down last that it has the lock of the home dir; zero
 // if nobody did. That process may be gone: only Take can tell.

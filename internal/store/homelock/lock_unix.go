@@ -23,3 +23,5 @@ func tryLock(f *os.File) error {
 		return err
 	}
 }
+
+func unlock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_UN) }

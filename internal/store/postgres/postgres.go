@@ -96,10 +96,12 @@ func prepareConfig(config *pgx.ConnConfig) {
 		config.RuntimeParams = make(map[string]string)
 	}
 	for name, value := range map[string]string{
-		"application_name":                    "mercury",
-		"statement_timeout":                   "45s",
-		"lock_timeout":                        "30s",
-		"idle_in_transaction_session_timeout": "60s",
+		"application_name":  "mercury",
+		"statement_timeout": "45s",
+		"lock_timeout":      "30s",
+		// A frozen process must let go of its locks before its lease is over,
+		// so that whoever takes over need not wait for them.
+		"idle_in_transaction_session_timeout": "15s",
 	} {
 		if _, ok := config.RuntimeParams[name]; !ok {
 			config.RuntimeParams[name] = value

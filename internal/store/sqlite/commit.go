@@ -84,6 +84,7 @@ func (r *request) run(c *conn) error {
 // commitLoop is the committer: the only user of the writing connection.
 func (s *Store) commitLoop() {
 	defer close(s.done)
+	s.warm()
 	for batches := 0; ; batches++ {
 		select {
 		case r := <-s.requests:
@@ -95,6 +96,27 @@ func (s *Store) commitLoop() {
 			s.trim()
 		}
 	}
+}
+
+// warm prepares what the first message needs, while the rest of the program
+// is still being built.
+func (s *Store) warm() {
+	if s.enter() != nil {
+		return
+	}
+	defer s.gate.RUnlock()
+	writing, reading := sqlstore.SQLite.Everyday()
+	for _, query := range writing {
+		_, _ = s.writer.stmt(query) // whoever needs it tries again and tells
+	}
+	c, err := s.reader()
+	if err != nil {
+		return
+	}
+	for _, query := range reading {
+		_, _ = c.stmt(query)
+	}
+	s.putBack(c)
 }
 
 // serve commits r and whoever waits by then.

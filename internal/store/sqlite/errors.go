@@ -37,7 +37,7 @@ func classify(err error) error {
 
 func damaged(err error) error {
 	return &mercury.Error{Kind: mercury.Setup, Err: fmt.Errorf("%w: %w", store.ErrDamaged, err),
-		Help: "Nothing was changed. Restore the newest backup with `mercury backup restore`, or move mercury.db and its -wal file away to begin anew."}
+		Help: "Nothing was changed. Put a copy of mercury.db back, or move mercury.db and its -wal file away to begin anew."}
 }
 
 const (

@@ -24,11 +24,20 @@ const applicationID = 0x4d657263
 // which a few bytes changed: half the page, half the wear of a memory card.
 const pageSize = 2048
 
-// writerPragmas: the log is reused after 4 MB, so each page that many commits
-// change is written to the database once per 4 MB and not once per commit.
+// logPages is after how many pages the log is reused, so each page that many
+// commits change is written to the database once per 4 MB and not once per
+// commit. logBytes is how long its file is by then: the last commit may be
+// over the edge, each page has a header, and the file has one.
+const (
+	logPages = 2000
+	logBytes = (logPages+200)*(pageSize+24) + 32
+)
+
+// The cache is small, here and in readers: a turn touches some forty pages,
+// and what leaves the cache the system still has.
 var writerPragmas = []string{
 	"journal_mode(WAL)", "synchronous(" + synchronous + ")",
-	"wal_autocheckpoint(2000)", "journal_size_limit(8388608)", "cache_size(-4000)",
+	fmt.Sprintf("wal_autocheckpoint(%d)", logPages), "journal_size_limit(8388608)", "cache_size(-400)",
 }
 
 // prepare makes or checks the file, connects, and migrates.
@@ -63,6 +72,11 @@ func (s *Store) connect() error {
 		c.close()
 		return err
 	}
+	// A commit that makes its file longer costs about two syncs: the file
+	// system notes the length as well. So the log gets its whole length now,
+	// which takes no time, and the commits that follow overwrite. Where that
+	// cannot be done they are slower, and nothing else is different.
+	_ = reserve(s.path+"-wal", logBytes)
 	s.writer = c
 	return nil
 }
@@ -136,7 +150,9 @@ func (s *Store) create(ctx context.Context) error {
 			return osError(err)
 		}
 	}
-	c, err := dial(path, fmt.Sprintf("page_size(%d)", pageSize), "synchronous("+synchronous+")")
+	// Nobody opens it before it has its name, and it is synced whole before
+	// that: the steps on the way need no syncs of their own.
+	c, err := dial(path, fmt.Sprintf("page_size(%d)", pageSize), "synchronous(OFF)", "journal_mode(MEMORY)")
 	if err != nil {
 		return err
 	}
@@ -161,6 +177,9 @@ func (s *Store) create(ctx context.Context) error {
 	}
 	if err := os.Chmod(path, 0o600); err != nil {
 		return osError(err)
+	}
+	if err := syncFile(path); err != nil {
+		return err
 	}
 	if err := os.Rename(path, s.path); err != nil {
 		return osError(err)

@@ -2,7 +2,7 @@
 //
 // All writing goes through one connection. Its goroutine, the committer, folds
 // the transactions that wait into one commit, a savepoint each, so that many
-// of them share one sync of the disk. Reading goes through four other
+// of them share one sync of the disk. Reading goes through up to four other
 // connections and never waits for a writer. Nothing runs while there is
 // nothing to do: no timer, no poll.
 package sqlite
@@ -54,10 +54,11 @@ type Store struct {
 	writer  *conn
 	broken  error // why the store is closed until it is reopened
 	retryAt time.Time
-	slots   chan *reader // a nil conn is one not opened yet
-}
+	slots   chan struct{} // a free place for a view
 
-type reader struct{ c *conn }
+	idle    sync.Mutex
+	readers []*conn // open and not in use; the last one used is on top
+}
 
 var _ store.Store = (*Store)(nil)
 
@@ -93,10 +94,7 @@ func Open(ctx context.Context, dir string, opts Options) (store.Store, error) {
 		requests: make(chan *request),
 		quit:     make(chan struct{}),
 		done:     make(chan struct{}),
-		slots:    make(chan *reader, readers),
-	}
-	for range readers {
-		s.slots <- &reader{}
+		slots:    make(chan struct{}, readers),
 	}
 	if err := s.prepare(ctx); err != nil {
 		lock.Release()
@@ -122,14 +120,12 @@ func (s *Store) Close() error {
 // disconnect closes every connection. The gate is held, so no view is running.
 func (s *Store) disconnect() error {
 	var errs []error
-	for range readers {
-		r := <-s.slots
-		if r.c != nil {
-			errs = append(errs, r.c.close())
-			r.c = nil
-		}
-		s.slots <- r
+	s.idle.Lock()
+	for _, c := range s.readers {
+		errs = append(errs, c.close())
 	}
+	s.readers = nil
+	s.idle.Unlock()
 	if s.writer != nil {
 		errs = append(errs, s.writer.close())
 		s.writer = nil
@@ -220,34 +216,56 @@ func (s *Store) View(ctx context.Context, fn func(store.Tx) error) error {
 		return err
 	}
 	defer s.gate.RUnlock()
-	var r *reader
 	select {
-	case r = <-s.slots:
+	case s.slots <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { s.slots <- r }()
-	if r.c == nil {
-		c, err := dial(s.path, "query_only(1)", "cache_size(-1000)")
-		if err != nil {
-			return err
-		}
-		r.c = c
+	defer func() { <-s.slots }()
+	c, err := s.reader()
+	if err != nil {
+		return err
 	}
-	if err := r.c.run("BEGIN"); err != nil {
+	if err := c.run("BEGIN"); err != nil {
+		c.close()
 		return fmt.Errorf("begin view: %w", err)
 	}
-	defer func() {
-		if err := r.c.run("ROLLBACK"); err != nil {
-			r.c.close()
-			r.c = nil
-		}
-	}()
-	tx := sqlstore.NewTx(ctx, r.c, sqlstore.SQLite, true, classify)
+	defer s.release(c)
+	tx := sqlstore.NewTx(ctx, c, sqlstore.SQLite, true, classify)
 	if err := fn(tx); err != nil {
 		return err
 	}
 	return tx.Err()
+}
+
+// reader takes the connection that was used last, whose statements are
+// prepared and whose pages are warm, and opens one only where none is free: a
+// home in which one thing happens at a time reads through a single one.
+func (s *Store) reader() (*conn, error) {
+	s.idle.Lock()
+	if n := len(s.readers); n > 0 {
+		c := s.readers[n-1]
+		s.readers = s.readers[:n-1]
+		s.idle.Unlock()
+		return c, nil
+	}
+	s.idle.Unlock()
+	return dial(s.path, "query_only(1)", "cache_size(-100)")
+}
+
+// release ends a view's snapshot and puts its connection back.
+func (s *Store) release(c *conn) {
+	if c.run("ROLLBACK") != nil {
+		c.close()
+		return
+	}
+	s.putBack(c)
+}
+
+func (s *Store) putBack(c *conn) {
+	s.idle.Lock()
+	s.readers = append(s.readers, c)
+	s.idle.Unlock()
 }
 
 // Listen waits for ctx to end: nobody else writes this database.

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/mercury-agent/mercury/internal/store"
@@ -92,8 +93,14 @@ func (tx *Tx) exec(name string, args ...any) (int64, error) {
 	return n, nil
 }
 
+// query runs a named query. A view reads without the locks that the same query
+// takes in an Update: its snapshot does not change, and PostgreSQL refuses them.
 func (tx *Tx) query(name string, args ...any) (*sql.Rows, error) {
-	return tx.queryText(tx.dialect.query(name), args...)
+	text := tx.dialect.query(name)
+	if tx.readOnly {
+		text = strings.TrimSuffix(strings.TrimSpace(text), "FOR UPDATE")
+	}
+	return tx.queryText(text, args...)
 }
 
 func (tx *Tx) queryText(text string, args ...any) (*sql.Rows, error) {

@@ -65,6 +65,11 @@ var runTests = map[string]func(*testing.T, Home, store.Store){
 				same(t, "live", live.ID, first.ID)
 				return err
 			})
+			view(t, s, func(tx store.Tx) error {
+				live, err := tx.LiveRun(id)
+				same(t, "live in a view", live.ID, first.ID)
+				return err
+			})
 			first.State = mercury.RunDone
 			update(t, s, func(tx store.Tx) error { return tx.SaveRun(first) })
 			fails(t, s, store.ErrNotFound, func(tx store.Tx) error { _, err := tx.LiveRun(id); return err })

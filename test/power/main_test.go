@@ -1,0 +1,12 @@
+//go:build linux
+
+package power
+
+import (
+	"os"
+	"testing"
+
+	"github.com/mercury-agent/mercury/test/house"
+)
+
+func TestMain(m *testing.M) { os.Exit(house.Main(m)) }
