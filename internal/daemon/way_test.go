@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"io/fs"
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -18,6 +19,8 @@ import (
 
 	"github.com/mercury-agent/mercury/internal/config"
 	"github.com/mercury-agent/mercury/internal/mercury"
+	"github.com/mercury-agent/mercury/internal/sandbox"
+	"github.com/mercury-agent/mercury/internal/store/sqlite"
 	"github.com/mercury-agent/mercury/internal/tool"
 )
 
@@ -125,21 +128,25 @@ func TestNoToolReachesTheWorldAroundTheGate(t *testing.T) {
 	}
 	c := config.Default()
 	c.Workspace = workspace
-	p := newProfiles(c, home, newSecrets(c, ""), nil, "test", nil)
-	names := p.tools.Names()
-	if len(names) < 8 {
-		t.Fatalf("only the tools %v", names)
+	kept, err := sqlite.Open(t.Context(), filepath.Join(root, "store"), sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
 	}
+	t.Cleanup(func() { kept.Close() })
+	p := newProfiles(c, home, newSecrets(c, ""), nil, kept, "node_test", sandbox.New(sandbox.Options{}), slog.New(slog.DiscardHandler))
 	gate := &no{asked: map[string]int{}}
-	all := tools(home, "test")
-	set := tool.NewSet(gate, all...)
-	if !slices.Equal(names, set.Names()) {
-		t.Fatalf("the house has the tools %v, enumerated are %v", names, set.Names())
+	set, err := newOutside(c, home, workspace, "test", kept, p.gate, http.DefaultTransport).tools(t.Context(), gate, p.core, p.more)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(set.Names()) < 25 {
+		t.Fatalf("only the tools %v", set.Names())
 	}
 	before := files(t, root)
 	values := map[string]string{"path": "there.txt", "to": "moved.txt", "content": "canary", "old": "old text", "new": "canary", "old_string": "old text", "new_string": "canary",
 		"command": "touch canary; curl -s " + world.URL, "url": world.URL, "pattern": "old", "query": "canary", "text": "canary", "question": "canary?"}
-	for _, spec := range set.Specs(nil) {
+	for _, x := range set.Tools() {
+		spec := x.Spec()
 		call := tool.Call{ID: "c1", RunID: "run_1", ConversationID: "local/x", Name: spec.Name, Args: arguments(t, spec.Schema, values),
 			Mandate: mercury.Mandate{Actor: mercury.Actor{Role: mercury.Owner, ID: "owner", Channel: "local"}, Mode: "allow-all", Interactive: true,
 				Scopes: []mercury.Scope{{Path: workspace, Read: true, Write: true, Delete: true}}, Workspace: workspace, Destination: "local/x"},

@@ -204,10 +204,7 @@ func (l *lane) git(args []string, dir string, scopes []mercury.Scope) (Command, 
 		return Command{}, ask("command.git", err.Error())
 	}
 	table := gitSubcommands[sub]
-	here, stop := l.here(dir, scopes)
-	if stop != nil {
-		return Command{}, *stop
-	}
+	here, asked := l.here(dir, scopes)
 	full := append(make([]string, 0, 80), "git")
 	full = append(full, gitHardening...)
 	if table.repo {
@@ -220,7 +217,9 @@ func (l *lane) git(args []string, dir string, scopes []mercury.Scope) (Command, 
 		}
 		full = append(full, repo.overrides()...)
 	}
-	asked := l.check(check, pathRules{content: table.repo}, here, scopes)
+	if out := l.check(check, pathRules{content: table.repo}, here, scopes); out != nil && asked == nil {
+		asked = out
+	}
 	full = append(full, sub)
 	full = append(full, table.extra...)
 	full = append(full, args[1:]...)
