@@ -302,6 +302,31 @@ func TestForeignTextCannotEndItsOwnMark(t *testing.T) {
 	}
 }
 
+func TestAPageCannotMakeMuchOfLittle(t *testing.T) {
+	for name, body := range map[string]string{
+		"one cell over all columns": "<table><tr><td colspan=999999999 rowspan=999999999>a<td>b</table><p>after",
+		"many cells over many":      "<table>" + strings.Repeat("<tr><td colspan=100 rowspan=100>a<td colspan=99>b", 3000) + "</table>",
+		"lists in lists":            strings.Repeat("<ul><li>", 400) + "x",
+		"quotes in quotes":          strings.Repeat("<blockquote>", 400) + strings.Repeat("line<br>", 2000),
+		"tables in tables":          strings.Repeat("<table><tr><td>", 150) + "x",
+		"start of a list":           "<ol start=999999999999999999999><li>x</ol>",
+	} {
+		t.Run(name, func(t *testing.T) {
+			check, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "text/html")
+				io.WriteString(w, body)
+			})
+			began := time.Now()
+			out := fetched(t, check, Options{}, home)
+			if took := time.Since(began); took > 10*time.Second || out.IsError {
+				t.Errorf("took %v: %.200s", took, out.Text)
+			}
+			tooltest.Bounded(t, out)
+			t.Log(time.Since(began))
+		})
+	}
+}
+
 func TestWhatWasNotGrantedIsNotAsked(t *testing.T) {
 	check, _ := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("asked") })
 	for _, granted := range [][]mercury.Access{nil, {{Kind: mercury.FetchURL, Target: "http://other.example/"}}} {
