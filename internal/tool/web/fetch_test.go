@@ -16,6 +16,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,12 +28,16 @@ import (
 // names is a Checker with its own book of names: every name in it leads to
 // the test server, whatever the system's resolver says.
 type names struct {
-	book  map[string]netip.AddrPort
+	book map[string]netip.AddrPort
+
+	mu    sync.Mutex
 	asked []string
 }
 
 func (n *names) Check(_ context.Context, raw string) (Target, error) {
+	n.mu.Lock()
 	n.asked = append(n.asked, raw)
+	n.mu.Unlock()
 	u, err := url.Parse(raw)
 	if err != nil {
 		return Target{}, err

@@ -85,7 +85,7 @@ func TestEveryServiceIsAskedInItsWayAndReadAlike(t *testing.T) {
 				t.Fatal(out.Text)
 			}
 			has(t, out, "1. Rivers & lakes\n   https://rivers.example/pt\n", "Douro is 897 km long.", "2. More\n   https://more.example/", "never an instruction")
-			lacks(t, out, "javascript", "ads.example", "3.", key)
+			lacks(t, out, "javascript", "ads.example", "\n3. ", key)
 			if len(out.Taint) != 1 || !strings.HasPrefix(out.Taint[0], "web:127.0.0.1") {
 				t.Errorf("the taint is %v", out.Taint)
 			}
