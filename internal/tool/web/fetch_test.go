@@ -16,6 +16,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,12 +28,16 @@ import (
 // names is a Checker with its own book of names: every name in it leads to
 // the test server, whatever the system's resolver says.
 type names struct {
-	book  map[string]netip.AddrPort
+	book map[string]netip.AddrPort
+
+	mu    sync.Mutex
 	asked []string
 }
 
 func (n *names) Check(_ context.Context, raw string) (Target, error) {
+	n.mu.Lock()
 	n.asked = append(n.asked, raw)
+	n.mu.Unlock()
 	u, err := url.Parse(raw)
 	if err != nil {
 		return Target{}, err
@@ -299,6 +304,31 @@ func TestForeignTextCannotEndItsOwnMark(t *testing.T) {
 	mark := first.Text[1:9]
 	if !strings.HasSuffix(first.Text, "["+mark+" ends]") || strings.Contains(second.Text, mark) {
 		t.Errorf("%q, %q", first.Text, second.Text)
+	}
+}
+
+func TestAPageCannotMakeMuchOfLittle(t *testing.T) {
+	for name, body := range map[string]string{
+		"one cell over all columns": "<table><tr><td colspan=999999999 rowspan=999999999>a<td>b</table><p>after",
+		"many cells over many":      "<table>" + strings.Repeat("<tr><td colspan=100 rowspan=100>a<td colspan=99>b", 3000) + "</table>",
+		"lists in lists":            strings.Repeat("<ul><li>", 400) + "x",
+		"quotes in quotes":          strings.Repeat("<blockquote>", 400) + strings.Repeat("line<br>", 2000),
+		"tables in tables":          strings.Repeat("<table><tr><td>", 150) + "x",
+		"start of a list":           "<ol start=999999999999999999999><li>x</ol>",
+	} {
+		t.Run(name, func(t *testing.T) {
+			check, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "text/html")
+				io.WriteString(w, body)
+			})
+			began := time.Now()
+			out := fetched(t, check, Options{}, home)
+			if took := time.Since(began); took > 10*time.Second || out.IsError {
+				t.Errorf("took %v: %.200s", took, out.Text)
+			}
+			tooltest.Bounded(t, out)
+			t.Log(time.Since(began))
+		})
 	}
 }
 

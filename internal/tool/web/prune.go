@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"golang.org/x/net/html"
@@ -17,10 +18,16 @@ const (
 	slimMax  = 384 << 10
 	tagsMax  = 10_000
 	valueMax = 2 << 10 // bytes of one attribute
+	nestMax  = 16      // lists, quotes and tables in each other: each indents all it holds
+	spanMax  = 100     // columns or rows of one cell
+	cellsMax = 20_000  // that all cells which span others cover together
 )
 
 // mute are elements that say nothing a reader could use.
 var mute = set("script style noscript svg math iframe template object embed canvas audio video map applet frameset noframes noembed select")
+
+// nested are the elements whose text is indented.
+var nested = set("blockquote ul ol table dl")
 
 // kept are the attributes that reading needs: links, tables, languages, and
 // what tells an article from what stands around it.
@@ -42,6 +49,7 @@ func prune(r io.Reader, at *url.URL) (slim []byte, cut bool, err error) {
 	z.SetMaxBuf(bodyMax + 1)
 	skipping, depth, tags := "", 0, 0
 	base := at
+	cells, nest := cellsMax, 0
 	for {
 		kind := z.Next()
 		if kind == html.ErrorToken {
@@ -72,6 +80,9 @@ func prune(r io.Reader, at *url.URL) (slim []byte, cut bool, err error) {
 			out.Write(raw[:min(len(raw), slimMax)])
 		case html.EndTagToken:
 			name, _ := z.TagName()
+			if nested[string(name)] && nest > 0 {
+				nest--
+			}
 			out.WriteString("</")
 			out.Write(name)
 			out.WriteByte('>')
@@ -90,7 +101,16 @@ func prune(r io.Reader, at *url.URL) (slim []byte, cut bool, err error) {
 				base = rebase(at, t)
 				continue
 			}
+			if nested[t.Data] && kind == html.StartTagToken {
+				if nest >= nestMax {
+					continue
+				}
+				nest++
+			}
 			t.Attr = keep(t.Attr, base)
+			if t.Attr, cells = spans(t.Attr, cells); cells < 0 {
+				return out.Bytes(), true, nil
+			}
 			out.WriteString(t.String())
 		}
 	}
@@ -122,4 +142,25 @@ func keep(attrs []html.Attribute, base *url.URL) []html.Attribute {
 		out = append(out, a)
 	}
 	return out
+}
+
+// spans takes what a cell covers from the cells that are left, and drops spans
+// that no honest table has: a table is drawn cell by cell.
+func spans(attrs []html.Attribute, left int) ([]html.Attribute, int) {
+	area := 1
+	out := attrs[:0]
+	for _, a := range attrs {
+		if a.Key == "colspan" || a.Key == "rowspan" {
+			n, err := strconv.Atoi(strings.TrimSpace(a.Val))
+			if err != nil || n < 1 || n > spanMax {
+				continue
+			}
+			area *= n
+		}
+		out = append(out, a)
+	}
+	if area > 1 {
+		left -= area
+	}
+	return out, left
 }
