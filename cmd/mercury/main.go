@@ -133,7 +133,7 @@ or was no, 5 still working, 6 another Mercury owns this home.`,
 		return usage("%w\n%s --help shows how", err, c.CommandPath())
 	})
 	root.AddCommand(
-		askCommand(), serveCommand(), demoCommand(), setupCommand(), statusCommand(),
+		askCommand(), serveCommand(), stopCommand(), demoCommand(), setupCommand(), statusCommand(),
 		conversationsCommand(), runsCommand(), deliveriesCommand(), questionsCommand(),
 		undoCommand(), backgroundCommand(), configCommand(), permissionsCommand(), mcpCommand(), versionCommand(),
 	)

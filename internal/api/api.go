@@ -44,6 +44,9 @@ type Options struct {
 	Undo func(ctx context.Context, tx store.Tx, run, conversation string, apply bool, by mercury.Actor) (mercury.Undone, error)
 	// Jobs is where commands run in the background; nil: nowhere.
 	Jobs intake.Jobs
+	// Stop ends the house in order, soon after it returns; nil: it cannot be
+	// asked to.
+	Stop func()
 	// MCP are the MCP servers; nil: no routes for them.
 	MCP *mcp.Client
 	Log *slog.Logger // default discards

@@ -69,6 +69,16 @@ func (s *Server) status() {
 			}
 			return &struct{ Body Health }{h}, nil
 		})
+	huma.Register(s.api, huma.Operation{OperationID: "stop", Method: http.MethodPost, Path: "/api/stop",
+		Summary: "Stop in order: nothing new is taken, what is in hand is put down where it can be picked up again.", Tags: []string{"status"},
+		DefaultStatus: http.StatusAccepted, Errors: []int{409}},
+		func(context.Context, *struct{}) (*struct{}, error) {
+			if s.opts.Stop == nil {
+				return nil, huma.NewError(http.StatusConflict, "this Mercury ends with its terminal; leave it there")
+			}
+			s.opts.Stop()
+			return &struct{}{}, nil
+		})
 	huma.Register(s.api, huma.Operation{OperationID: "status", Method: http.MethodGet, Path: "/api/status",
 		Summary: "What is going on, and what needs you.", Tags: []string{"status"}}, s.statusRoute)
 }

@@ -99,7 +99,7 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 	r.intake = intake.New(r.engine, intake.Options{Role: people(c), May: profiles.roles.May,
 		Limit: profiles.limit, Zone: profiles.zone, Undo: profiles.undo, Jobs: profiles.jobs, Log: o.Log})
 	r.api = api.New(r.engine, r.intake, h.token, api.Options{Version: o.Version, About: h.about, Undo: profiles.undo, Jobs: profiles.jobs,
-		MCP: r.outside.mcp, Log: o.Log})
+		MCP: r.outside.mcp, Stop: h.stopper(), Log: o.Log})
 
 	if o.Only == "" && !o.Idle {
 		if err := r.openChannels(h, node, transport); err != nil {

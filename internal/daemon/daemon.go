@@ -44,6 +44,8 @@ type Options struct {
 	// whatever is asked of it waits for a Mercury that works. It needs no
 	// model.
 	Idle bool
+	// Stoppable lets the API end the house.
+	Stoppable bool
 	// AnyPort listens on a free port when the configured one is taken; for
 	// runs whose address nobody needs to know beforehand.
 	AnyPort bool
@@ -62,6 +64,8 @@ type House struct {
 	secrets  secrets
 	started  time.Time
 	rooms    atomic.Pointer[rooms] // nil while the store cannot be opened
+	stop     chan struct{}         // closed once the API was asked to end the house
+	stopping sync.Once
 
 	mu       sync.Mutex
 	problems []string
@@ -78,7 +82,7 @@ func Open(ctx context.Context, o Options) (*House, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	h := &House{opts: o, started: time.Now(), problems: o.Problems}
+	h := &House{opts: o, stop: make(chan struct{}), started: time.Now(), problems: o.Problems}
 	if err := o.Home.Create(); err != nil {
 		return nil, fmt.Errorf("make the home: %w", err)
 	}
@@ -144,6 +148,14 @@ func (h *House) listen() error {
 // Addr is where the API listens.
 func (h *House) Addr() string { return h.listener.Addr().String() }
 
+// stopper is how the API ends the house; nil where it may not.
+func (h *House) stopper() func() {
+	if !h.opts.Stoppable {
+		return nil
+	}
+	return func() { h.stopping.Do(func() { close(h.stop) }) }
+}
+
 // Token is the API's bearer token.
 func (h *House) Token() string { return h.token }
 
@@ -204,6 +216,15 @@ func (h *House) about(context.Context) api.About {
 // answers. Then it stops taking, drains for at most ten seconds, and lets go
 // of the home. When it returns, all it started has stopped.
 func (h *House) Run(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		select {
+		case <-h.stop:
+			stop()
+		case <-ctx.Done():
+		}
+	}()
 	defer h.Close()
 	srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(h.opts.Log.Handler(), slog.LevelDebug)}

@@ -104,6 +104,14 @@ func (t sealedTx) PutHold(h store.Hold) error {
 	return t.Tx.PutHold(h)
 }
 
+func (t sealedTx) job(j store.Job) store.Job {
+	j.Command, j.Reason = t.secrets.Hide(j.Command), t.secrets.Hide(j.Reason)
+	return j
+}
+
+func (t sealedTx) InsertJob(j store.Job) error { return t.Tx.InsertJob(t.job(j)) }
+func (t sealedTx) SaveJob(j store.Job) error   { return t.Tx.SaveJob(t.job(j)) }
+
 func (t sealedTx) Audit(row store.AuditRow) error {
 	row.Detail, row.Rule = t.secrets.Hide(row.Detail), t.secrets.Hide(row.Rule)
 	return t.Tx.Audit(row)

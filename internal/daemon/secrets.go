@@ -8,6 +8,7 @@ import (
 
 	"github.com/mercury-agent/mercury/internal/config"
 	"github.com/mercury-agent/mercury/internal/permission"
+	"github.com/mercury-agent/mercury/internal/tool/github"
 )
 
 // secrets are what must never be shown: the vault that takes them out of
@@ -38,6 +39,13 @@ func newSecrets(c *config.Config, token string) secrets {
 	}
 	if r := c.Channels.Relay; r != nil {
 		s.bind(r.Token, r.URL)
+	}
+	s.bind(c.WebSearch.Key, searchService(c).Address())
+	s.bind(c.GitHub.Token, github.Address(c.GitHub.APIURL))
+	for _, server := range c.MCP.Servers {
+		for _, h := range server.Headers {
+			s.bind(h, server.URL)
+		}
 	}
 	if p, err := c.HTTP.Proxy.Value(); err == nil {
 		s.broker.Bind(p, p)

@@ -35,7 +35,7 @@ func TestEverythingIsAllowedOnlyWithAnEndAndWhereOthersCannotWrite(t *testing.T)
 			t.Errorf("%s: %s", text, got)
 		}
 	}
-	if got := h.accept(h.from("ben", "/permissions ask")).Reply; !strings.Contains(got, "may not") {
+	if got := h.accept(h.from("ben", "/permissions ask")).Reply; !strings.Contains(got, "no permission") {
 		t.Errorf("a member: %s", got)
 	}
 	if got := h.accept(h.alone("/permissions allow-all for 30m")).Reply; !strings.Contains(got, "Mode allow-all") {

@@ -216,6 +216,15 @@ func (c *Client) Status(ctx context.Context) (api.Status, error) {
 	return get[api.Status](ctx, c, "/api/status", nil)
 }
 
+// Stop asks the Mercury to end in order.
+func (c *Client) Stop(ctx context.Context) error {
+	res, err := c.request(ctx, http.MethodPost, "/api/stop", struct{}{})
+	if err == nil {
+		res.Body.Close()
+	}
+	return err
+}
+
 // Health reports whether a Mercury answers at the address.
 func (c *Client) Health(ctx context.Context) error {
 	var out api.Health

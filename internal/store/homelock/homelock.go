@@ -60,7 +60,7 @@ func Take(dir, address string) (*Lock, error) {
 		}
 		held := &HeldError{Path: path, Holder: read(f)}
 		return nil, &mercury.Error{Kind: mercury.Conflict, Err: held,
-			Help: "Another Mercury runs in this home: use it, or stop it with Ctrl+C where it was started."}
+			Help: "Another Mercury runs in this home: use it, or stop it with `mercury stop`."}
 	}
 	l := &Lock{f}
 	if err := l.Announce(address); err != nil {
