@@ -136,7 +136,7 @@ func TestAnUnreachableModelIsToldOnceAndTriedAgain(t *testing.T) {
 	}
 	for range 2 {
 		run := waiting()
-		if wait := run.NotBefore.Sub(time.Now()); wait > firstWait || run.Attempts != 0 {
+		if wait := time.Until(run.NotBefore); wait > firstWait || run.Attempts != 0 {
 			t.Errorf("waits %v with %d attempts", wait, run.Attempts)
 		}
 		// What would take a quarter of a minute happens at the next start.

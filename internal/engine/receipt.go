@@ -133,7 +133,7 @@ func (t *Tx) giveUpSend(id string, seen mercury.Delivery) error {
 		if p.State != mercury.DeliverySending || p.AttemptID != seen.Parts[i].AttemptID {
 			continue
 		}
-		t.stopAt(&d, i, mercury.DeliveryUnknown, errors.New("Mercury stopped while this was being sent"))
+		t.stopAt(&d, i, mercury.DeliveryUnknown, errors.New("stopped while this was being sent"))
 		return t.saveDelivery(d)
 	}
 	return nil

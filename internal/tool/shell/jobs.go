@@ -212,7 +212,7 @@ func (j *Jobs) admit(x *job) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.closed {
-		return errors.New("Mercury is stopping, so nothing is started")
+		return errors.New("nothing is started any more: this Mercury is stopping")
 	}
 	n := 0
 	for _, other := range j.running {
