@@ -67,6 +67,7 @@ func jobID(ts *testscript.TestScript, _ bool, _ []string) {
 
 // script is what the model of every script says.
 var script = llmtest.Script{Default: "Noted.", Rules: []llmtest.Rule{
+	{Match: `work/apple\.txt`, Reply: "It came along."},
 	{Match: "hello", Reply: "Hello there."},
 	{Match: "look", Tools: []llmtest.Call{{Name: "list_dir", Args: []byte(`{"path":"."}`)}}},
 	{Match: "look", After: "apple", Reply: "I see an apple."},

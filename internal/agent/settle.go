@@ -30,7 +30,14 @@ func (t *turn) settle(ctx context.Context, end ending) (ended bool, err error) {
 	o.Entries = []mercury.Entry{{Kind: mercury.AssistantEntry, RunID: t.run.ID, Round: end.Round,
 		Text: end.Text, Data: encode(end.Data), Taint: end.Taint}}
 	files := t.files()
+	said, err := t.said(ctx)
+	if err != nil {
+		return false, err
+	}
 	for _, address := range t.addresses() {
+		if len(files) == 0 && slices.Contains(said[address], strings.TrimSpace(shown)) {
+			continue // a tool sent these very words there: people read them once
+		}
 		o.Answer = append(o.Answer, mercury.Delivery{
 			Address: address, ConversationID: t.run.ConversationID, RunID: t.run.ID,
 			RequestID: fmt.Sprintf("answer/%s/%d", t.run.ID, end.Round),
@@ -44,6 +51,26 @@ func (t *turn) settle(ctx context.Context, end ending) (ended bool, err error) {
 		return false, err
 	}
 	return true, nil
+}
+
+// said are the texts that tools of this run have sent, by address. What is
+// known not to have been shown is not among them.
+func (t *turn) said(ctx context.Context) (map[string][]string, error) {
+	if !slices.ContainsFunc(t.w.Journal(), func(s mercury.Step) bool { return s.Kind == "tool" }) {
+		return nil, nil
+	}
+	said := map[string][]string{}
+	err := t.w.View(ctx, func(tx store.Tx) error {
+		clear(said)
+		sent, _, err := tx.Deliveries(store.DeliveryFilter{RunID: t.run.ID, Page: store.Page{Limit: 1000}})
+		for _, d := range sent {
+			if d.Kind == mercury.DirectDelivery && len(d.Files) == 0 && d.State != mercury.DeliveryRefused && d.State != mercury.DeliveryCancelled {
+				said[d.Address] = append(said[d.Address], strings.TrimSpace(d.Text))
+			}
+		}
+		return err
+	})
+	return said, err
 }
 
 // addresses is where this run's answers and questions go. A child's answer is

@@ -197,3 +197,25 @@ func TestF26_AnAnswerHasOneSender(t *testing.T) {
 		t.Errorf("%d polls for one message: both processes poll", polls)
 	}
 }
+
+func TestF20_WordsThatAToolSentAreNotSentAgainAsTheAnswer(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, llmtest.Script{Rules: []llmtest.Rule{
+		{Match: "tell", Tools: []llmtest.Call{{Name: "send_message", Args: []byte(`{"text":"The kettle is on."}`)}}},
+		{Match: "tell", After: "on its way", Reply: "The kettle is on."},
+	}, Default: "Noted."}).start()
+	h.bridge.Push("room", "tell me")
+	h.showedAny("room", "The kettle is on.")
+	h.quiet("relay/room", 1)
+	h.showedLast("room", "and then?", "Noted.")
+	count := 0
+	for _, text := range h.shown("room") {
+		if text == "The kettle is on." {
+			count++
+		}
+	}
+	if count != 1 {
+		t.Errorf("it was shown %d times: %q", count, h.shown("room"))
+	}
+	h.sound()
+}

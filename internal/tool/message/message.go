@@ -206,10 +206,14 @@ func send(c tool.Call, d mercury.Delivery) tool.Output {
 		if !ok {
 			return errors.New("send: this transaction takes no deliveries")
 		}
-		if _, _, err := e.Emit(d); err != nil {
+		_, again, err := e.Emit(d)
+		if err != nil || again {
 			return err
 		}
-		if d.Address != c.ConversationID || mercury.ChannelOf(d.Address) != "local" {
+		if d.Address != c.ConversationID {
+			return mention(tx, c, d)
+		}
+		if mercury.ChannelOf(d.Address) != "local" {
 			return nil
 		}
 		// Here people read the conversation, not deliveries.
@@ -217,7 +221,7 @@ func send(c tool.Call, d mercury.Delivery) tool.Output {
 		for _, f := range d.Files {
 			text = strings.TrimSpace(text + "\n[file " + f.Name + ": " + f.Path + "]")
 		}
-		_, err := tx.Append(c.ConversationID, mercury.Entry{Kind: mercury.NoteEntry, RunID: c.RunID, Text: text, Hidden: true})
+		_, err = tx.Append(c.ConversationID, mercury.Entry{Kind: mercury.NoteEntry, RunID: c.RunID, Text: text, Hidden: true})
 		return err
 	}}
 }
@@ -273,4 +277,20 @@ func (o Options) spent(sums []store.UsageSum) string {
 
 func invalid(text, help string) error {
 	return &mercury.Error{Kind: mercury.Invalid, Help: help, Err: errors.New(text)}
+}
+
+// mention writes into the conversation of the address, if there is one, what
+// was sent there: whoever answers in it next knows of it. It starts nothing.
+func mention(tx store.Tx, c tool.Call, d mercury.Delivery) error {
+	if _, err := tx.LockConversation(d.Address); errors.Is(err, store.ErrNotFound) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	text := fmt.Sprintf("[Sent here by %s, as %s] %s", c.ConversationID, d.ID, d.Text)
+	for _, f := range d.Files {
+		text = strings.TrimSpace(text + "\n[file " + f.Name + "]")
+	}
+	_, err := tx.Append(d.Address, mercury.Entry{Kind: mercury.NoteEntry, RunID: c.RunID, Text: text, Taint: c.Taint})
+	return err
 }

@@ -41,15 +41,35 @@ func TestToolsKeepTheContract(t *testing.T) {
 // outbox is a transaction that takes deliveries.
 type outbox struct {
 	store.Tx
-	sent []mercury.Delivery
+	sent  []mercury.Delivery
+	notes map[string][]mercury.Entry
+}
+
+// LockConversation knows one conversation besides the caller's.
+func (o *outbox) LockConversation(id string) (mercury.Conversation, error) {
+	if id != "relay/bob" {
+		return mercury.Conversation{}, store.ErrNotFound
+	}
+	return mercury.Conversation{ID: id}, nil
 }
 
 func (o *outbox) Emit(d mercury.Delivery) (mercury.Delivery, bool, error) {
+	for _, known := range o.sent {
+		if known.RequestID == d.RequestID && known.Address == d.Address {
+			return known, true, nil
+		}
+	}
 	o.sent = append(o.sent, d)
 	return d, false, nil
 }
 
-func (o *outbox) Append(_ string, es ...mercury.Entry) ([]mercury.Entry, error) { return es, nil }
+func (o *outbox) Append(id string, es ...mercury.Entry) ([]mercury.Entry, error) {
+	if o.notes == nil {
+		o.notes = map[string][]mercury.Entry{}
+	}
+	o.notes[id] = append(o.notes[id], es...)
+	return es, nil
+}
 
 func run(t *testing.T, x tool.Tool, c tool.Call) (tool.Output, *outbox) {
 	t.Helper()
@@ -92,6 +112,22 @@ func TestWhatIsSentGoesWhereItWasNamedOrWhereTheAnswerGoes(t *testing.T) {
 		if out, _ := run(t, all[0], w.Call("send_message", args)); !out.IsError {
 			t.Errorf("%.40s: %s", args, out.Text)
 		}
+	}
+}
+
+func TestASendIsRepeatedSafelyAndLeavesOneNoteWhereItWent(t *testing.T) {
+	w := tooltest.NewWorld(t)
+	all, _ := tools(t, w)
+	c := w.Call("send_message", `{"text":"hi","to":"relay/bob"}`)
+	out, box := run(t, all[0], c)
+	for range 2 { // the step's commit may be repeated
+		if err := out.Commit(box); err != nil {
+			t.Fatal(err)
+		}
+	}
+	notes := box.notes["relay/bob"]
+	if len(box.sent) != 1 || len(notes) != 1 || !strings.Contains(notes[0].Text, "hi") || !strings.Contains(notes[0].Text, box.sent[0].ID) || notes[0].Hidden || notes[0].Kind != mercury.NoteEntry {
+		t.Errorf("sent %+v, notes %+v", box.sent, notes)
 	}
 }
 
