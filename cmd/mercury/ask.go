@@ -245,7 +245,11 @@ func (a *asking) run(ctx context.Context, m client.Message) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	sent, err := a.r.Send(ctx, a.conversation, m)
+	// What was asked is stored even if the time runs out just now: whoever is
+	// told that it is kept can rely on that.
+	sctx, cancelSend := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+	defer cancelSend()
+	sent, err := a.r.Send(sctx, a.conversation, m)
 	if err != nil {
 		return err
 	}

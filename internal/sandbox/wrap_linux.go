@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"syscall"
 )
 
 // systemFolders are what programs need to run, and what they read about the
@@ -106,11 +107,44 @@ func socketsIn(folders []string) (found []string) {
 		if info, err := os.Lstat(path); err != nil || info.Mode()&os.ModeSocket == 0 {
 			continue
 		}
-		if real, ok := physical(path); ok && within(real, folders) && !slices.Contains(found, real) {
+		if real, ok := physical(path); ok && within(real, folders) && reachable(real) && !slices.Contains(found, real) {
 			found = append(found, real)
 		}
 	}
 	return found
+}
+
+// reachable reports whether a fenced command could come to the path at all. It
+// has no capabilities, so that root too is held to the bits of each folder;
+// what lies behind one that is closed needs no cover, and could get none.
+func reachable(path string) bool {
+	groups, err := os.Getgroups()
+	if err != nil {
+		return true
+	}
+	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
+		info, err := os.Stat(dir)
+		if err != nil {
+			return true
+		}
+		st, ok := info.Sys().(*syscall.Stat_t)
+		if !ok {
+			return true
+		}
+		open := os.FileMode(0o001)
+		switch {
+		case int(st.Uid) == os.Geteuid():
+			open = 0o100
+		case int(st.Gid) == os.Getegid() || slices.Contains(groups, int(st.Gid)):
+			open = 0o010
+		}
+		if info.Mode().Perm()&open == 0 {
+			return false
+		}
+		if dir == filepath.Dir(dir) {
+			return true
+		}
+	}
 }
 
 // bubble builds the arguments of bubblewrap.

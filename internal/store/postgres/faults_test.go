@@ -87,7 +87,8 @@ func TestThreeProcessesMigrateAnEmptyDatabaseTogether(t *testing.T) {
 func TestAnOlderProgramRefusesANewerSchemaAtStartOnly(t *testing.T) {
 	address := testenv.Postgres(t)
 	running := open(t, address)
-	more := append(sqlstore.Postgres.Migrations(), sqlstore.Migration{Version: 2, Text: "CREATE TABLE more (n BIGINT);"})
+	more := sqlstore.Postgres.Migrations()
+	more = append(more, sqlstore.Migration{Version: len(more) + 1, Text: "CREATE TABLE more (n BIGINT);"})
 	newer, err := Open(t.Context(), address, Options{migrations: more})
 	if err != nil {
 		t.Fatal(err)

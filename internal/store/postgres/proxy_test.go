@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"io"
 	"net"
 	"net/url"
@@ -27,10 +28,7 @@ func newProxy(t *testing.T, address string) *proxy {
 	}
 	p := &proxy{server: u.Host, listens: "127.0.0.1:0"}
 	if host := u.Query().Get("host"); host != "" { // a socket in a folder
-		port := u.Port()
-		if p := u.Query().Get("port"); p != "" {
-			port = p
-		}
+		port := cmp.Or(u.Query().Get("port"), u.Port(), "5432")
 		p.server = host + "/.s.PGSQL." + port
 	}
 	p.start(t)
