@@ -83,9 +83,9 @@ type update struct {
 		ID   string `json:"id"`
 		Name string `json:"name"`
 	} `json:"sender"`
-	Text   string    `json:"text"`
-	Direct *bool     `json:"direct"` // absent: a private talk
-	At     time.Time `json:"at"`
+	Text   string `json:"text"`
+	Direct *bool  `json:"direct"` // absent: a private talk
+	At     string `json:"at"`
 }
 
 // Listen polls for updates. The cursor is saved after each accepted update
@@ -125,27 +125,44 @@ func (c *Channel) Listen(ctx context.Context, accept func(context.Context, mercu
 	return nil
 }
 
-func (c *Channel) take(ctx context.Context, cursor string, updates []update, accept func(context.Context, mercury.Message) error) (string, error) {
-	for _, u := range updates {
-		if u.ID == "" || u.Conversation == "" {
-			c.opts.Log.Warn("relay sent an update without id or conversation; passed over", "channel", c.opts.Name)
+// take accepts what came, in order. An update that cannot be read is logged and
+// passed over: it would come again with every poll, and nothing behind it would
+// be heard.
+func (c *Channel) take(ctx context.Context, cursor string, updates []json.RawMessage, accept func(context.Context, mercury.Message) error) (string, error) {
+	before := cursor
+	for _, raw := range updates {
+		// What fits is read in spite of a field that does not.
+		var u update
+		err := json.Unmarshal(raw, &u)
+		switch {
+		case err == nil && u.ID != "" && u.Conversation != "":
+			if err := accept(ctx, c.message(u)); err != nil {
+				return cursor, fmt.Errorf("accept update %s: %w", u.ID, err)
+			}
+			crash.Reach("relay.accepted")
+		case err != nil:
+			c.opts.Log.Warn("relay sent an update that cannot be read; passed over", "channel", c.opts.Name, "update", u.ID, "err", err)
+		default:
+			c.opts.Log.Warn("relay sent an update without id or conversation; passed over", "channel", c.opts.Name, "update", u.ID)
+		}
+		if u.ID == "" {
 			continue
 		}
-		if err := accept(ctx, c.message(u)); err != nil {
-			return cursor, fmt.Errorf("accept update %s: %w", u.ID, err)
-		}
-		crash.Reach("relay.accepted")
 		if err := c.place.Save(ctx, u.ID); err != nil {
 			return cursor, fmt.Errorf("save cursor: %w", err)
 		}
 		cursor = u.ID
 	}
+	if len(updates) > 0 && cursor == before {
+		// Asked again at once, the bridge would send the same at once.
+		return cursor, errors.New("read updates: none of them leads on")
+	}
 	return cursor, nil
 }
 
 func (c *Channel) message(u update) mercury.Message {
-	at := u.At
-	if at.IsZero() {
+	at, err := time.Parse(time.RFC3339, u.At)
+	if err != nil || at.IsZero() { // absent or wrong: a message counts for more than its time
 		at = time.Now()
 	}
 	return mercury.Message{
@@ -155,7 +172,7 @@ func (c *Channel) message(u update) mercury.Message {
 	}
 }
 
-func (c *Channel) poll(ctx context.Context, cursor string) ([]update, error) {
+func (c *Channel) poll(ctx context.Context, cursor string) ([]json.RawMessage, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.Poll+15*time.Second)
 	defer cancel()
 	crash.Reach("relay.poll")
@@ -172,13 +189,61 @@ func (c *Channel) poll(ctx context.Context, cursor string) ([]update, error) {
 	if res.StatusCode != http.StatusOK {
 		return nil, c.refusal(res)
 	}
-	var body struct {
-		Updates []update `json:"updates"`
-	}
-	if err := json.NewDecoder(io.LimitReader(res.Body, 16<<20)).Decode(&body); err != nil {
+	updates, err := readUpdates(io.LimitReader(res.Body, pollMax))
+	if err != nil && len(updates) == 0 {
 		return nil, fmt.Errorf("read updates: %w", err)
 	}
-	return body.Updates, nil
+	// The beginning of an answer that is too long, or was cut, leads on: the
+	// bridge offers the rest again.
+	return updates, nil
+}
+
+// pollMax is how much of one answer is read, in bytes.
+const pollMax = 16 << 20
+
+// readUpdates returns the updates of one answer, each as it stands. With an
+// error, those before it.
+func readUpdates(r io.Reader) ([]json.RawMessage, error) {
+	d := json.NewDecoder(r)
+	if t, err := d.Token(); err != nil {
+		return nil, err
+	} else if t != json.Delim('{') {
+		return nil, errors.New("the answer is no object")
+	}
+	var updates []json.RawMessage
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return updates, err
+		}
+		if key != "updates" {
+			var other json.RawMessage
+			if err := d.Decode(&other); err != nil {
+				return updates, err
+			}
+			continue
+		}
+		switch t, err := d.Token(); {
+		case err != nil:
+			return updates, err
+		case t == nil: // null is an empty list
+			continue
+		case t != json.Delim('['):
+			return updates, errors.New("updates is no list")
+		}
+		for d.More() {
+			var one json.RawMessage
+			if err := d.Decode(&one); err != nil {
+				return updates, err
+			}
+			updates = append(updates, one)
+		}
+		if _, err := d.Token(); err != nil {
+			return updates, err
+		}
+	}
+	_, err := d.Token()
+	return updates, err
 }
 
 // Send posts one message. A bridge that cannot be reached, or that answers
