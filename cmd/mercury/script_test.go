@@ -88,7 +88,7 @@ var script = llmtest.Script{Default: "Noted.", Rules: []llmtest.Rule{
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata", UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"ready": ready, "jobid": jobID}, Deadline: time.Now().Add(time.Minute),
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"ready": ready, "jobid": jobID}, Deadline: time.Now().Add(5 * time.Minute),
 		Setup: func(env *testscript.Env) error {
 			model := llmtest.Start(t, script)
 			home, work := filepath.Join(env.WorkDir, "home"), filepath.Join(env.WorkDir, "work")
