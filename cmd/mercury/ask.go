@@ -102,6 +102,9 @@ func piped(stdin io.Reader) bool {
 
 func ask(c *cobra.Command, text string, o askOptions) error {
 	ctx := c.Context()
+	if o.timeout < 0 {
+		return usage("--timeout %s: a time to wait is not negative", o.timeout)
+	}
 	if o.timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, o.timeout)

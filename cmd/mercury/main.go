@@ -17,6 +17,7 @@ import (
 	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/sandbox"
 	"github.com/mercury-agent/mercury/internal/store/homelock"
+	"github.com/mercury-agent/mercury/internal/tui"
 )
 
 // version is set when the program is built.
@@ -75,7 +76,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		e = &exit{code: codeOf(err), err: err}
 	}
 	if !e.silent && !(ctx.Err() != nil && errors.Is(err, context.Canceled)) {
-		fmt.Fprintln(stderr, "mercury: "+message(err))
+		fmt.Fprintln(stderr, "mercury: "+tui.Safe(message(err)))
 	}
 	return e.code
 }

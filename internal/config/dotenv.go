@@ -23,14 +23,20 @@ var bom = []byte("\xef\xbb\xbf")
 
 // readLimited reads a regular file of at most limit bytes.
 func readLimited(path string, limit int64) ([]byte, error) {
+	// Looked at before it is opened: opening a pipe would wait for a writer.
+	switch info, err := os.Stat(path); {
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return nil, fmt.Errorf("read %s: it is a folder", path)
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("read %s: it is no regular file", path)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err == nil && info.IsDir() {
-		return nil, fmt.Errorf("read %s: it is a folder", path)
-	}
 	text, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err != nil {
 		return nil, err
