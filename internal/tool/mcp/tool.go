@@ -26,6 +26,9 @@ const shownMax = 300
 // names exactly this list; while it stays the same, so does every byte that a
 // model is told.
 func (c *Client) Tools(ctx context.Context, taken []string) (tools []tool.Tool, version string, err error) {
+	if len(c.names) == 0 { // most homes: nothing to read at each turn
+		return nil, "", nil
+	}
 	pins, err := c.pins(ctx)
 	if err != nil {
 		return nil, "", err
