@@ -36,7 +36,7 @@ func newWire(t *testing.T, database string) (*wire, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &wire{at: "127.0.0.1:0", open: map[net.Conn]bool{}}
+	w := &wire{at: testenv.Address(t), open: map[net.Conn]bool{}}
 	w.server, w.address = pgconn.NetworkAddress(c.Host, c.Port)
 	w.mend(t)
 	t.Cleanup(w.cut)
@@ -47,12 +47,12 @@ func newWire(t *testing.T, database string) (*wire, string) {
 // mend lets connections through, at the same address as before.
 func (w *wire) mend(t *testing.T) {
 	t.Helper()
-	l, err := net.Listen("tcp", w.at)
+	l, err := testenv.ListenAt(w.at)
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.mu.Lock()
-	w.listener, w.at = l, l.Addr().String()
+	w.listener = l
 	w.mu.Unlock()
 	go func() {
 		for {

@@ -308,10 +308,7 @@ func newPipe(t *testing.T, database string) (*pipe, string) {
 		p.to = filepath.Join(dir, ".s.PGSQL.5432")
 		q.Del("host")
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	p.addr = l.Addr().String()
-	must(t, l.Close())
+	p.addr = testenv.Address(t)
 	u.Host, u.RawQuery = p.addr, q.Encode()
 	t.Cleanup(p.cut)
 	return p, u.String()
@@ -319,7 +316,7 @@ func newPipe(t *testing.T, database string) (*pipe, string) {
 
 func (p *pipe) join() {
 	p.t.Helper()
-	l, err := net.Listen("tcp", p.addr)
+	l, err := testenv.ListenAt(p.addr)
 	must(p.t, err)
 	p.mu.Lock()
 	p.l = l

@@ -17,7 +17,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -40,6 +39,7 @@ import (
 	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/store"
 	"github.com/mercury-agent/mercury/internal/store/sqlite"
+	"github.com/mercury-agent/mercury/internal/testenv"
 )
 
 // patience bounds every wait, on a machine whose cores are taken.
@@ -399,17 +399,17 @@ func (d *door) url() string { return "http://" + d.addr }
 // open listens, again at the same address once there was one.
 func (d *door) open(t *testing.T) {
 	t.Helper()
-	d.srv = httptest.NewUnstartedServer(d)
-	if d.addr != "" {
-		d.srv.Listener.Close()
-		l, err := net.Listen("tcp", d.addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		d.srv.Listener = l
+	if d.addr == "" {
+		d.addr = testenv.Address(t)
 	}
+	l, err := testenv.ListenAt(d.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.srv = httptest.NewUnstartedServer(d)
+	d.srv.Listener.Close()
+	d.srv.Listener = l
 	d.srv.Start()
-	d.addr = d.srv.Listener.Addr().String()
 	t.Cleanup(d.shut)
 }
 

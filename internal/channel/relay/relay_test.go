@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -15,13 +14,21 @@ import (
 	"github.com/mercury-agent/mercury/internal/channel/relay/relaytest"
 	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/store"
+	"github.com/mercury-agent/mercury/internal/testenv"
 )
 
 func TestRelayKeepsTheContractOfChannels(t *testing.T) {
 	channeltest.Run(t, func(t *testing.T) channeltest.Platform {
 		bridge := &relaytest.Server{Token: "right"}
-		srv := httptest.NewServer(bridge)
-		addr := srv.Listener.Addr().String()
+		addr := testenv.Address(t)
+		l, err := testenv.ListenAt(addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		srv := httptest.NewUnstartedServer(bridge)
+		srv.Listener.Close()
+		srv.Listener = l
+		srv.Start()
 		t.Cleanup(func() { srv.CloseClientConnections(); srv.Close() })
 		return channeltest.Platform{
 			Open: func(t *testing.T, place channel.Place) channel.Channel {
@@ -54,7 +61,7 @@ func TestRelayKeepsTheContractOfChannels(t *testing.T) {
 				srv.Listener.Close()
 				srv.CloseClientConnections()
 				return func() {
-					l, err := net.Listen("tcp", addr)
+					l, err := testenv.ListenAt(addr)
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"strings"
 	"sync"
@@ -286,12 +285,7 @@ func TestAListenerWhoseConnectionWasCutLooksEverywhereAndHearsAgain(t *testing.T
 }
 
 func TestAnUnreachableServerIsSaidPlainly(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nobody := "postgres://u:secret-word@" + l.Addr().String() + "/db?sslmode=disable"
-	l.Close()
+	nobody := "postgres://u:secret-word@" + testenv.Address(t) + "/db?sslmode=disable"
 	for name, tt := range map[string]struct {
 		address string
 		kind    mercury.Kind

@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"sync"
 	"testing"
+
+	"github.com/mercury-agent/mercury/internal/testenv"
 )
 
 // A proxy stands before a server and can go away and come back.
@@ -26,7 +28,7 @@ func newProxy(t *testing.T, address string) *proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxy{server: u.Host, listens: "127.0.0.1:0"}
+	p := &proxy{server: u.Host, listens: testenv.Address(t)}
 	if host := u.Query().Get("host"); host != "" { // a socket in a folder
 		port := cmp.Or(u.Query().Get("port"), u.Port(), "5432")
 		p.server = host + "/.s.PGSQL." + port
@@ -44,12 +46,12 @@ func newProxy(t *testing.T, address string) *proxy {
 
 func (p *proxy) start(t *testing.T) {
 	t.Helper()
-	l, err := net.Listen("tcp", p.listens)
+	l, err := testenv.ListenAt(p.listens)
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.mu.Lock()
-	p.listener, p.listens = l, l.Addr().String()
+	p.listener = l
 	p.mu.Unlock()
 	go func() {
 		for {

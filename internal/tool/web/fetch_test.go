@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/mercury-agent/mercury/internal/mercury"
+	"github.com/mercury-agent/mercury/internal/testenv"
 	"github.com/mercury-agent/mercury/internal/tool"
 	"github.com/mercury-agent/mercury/internal/tool/tooltest"
 )
@@ -187,12 +188,7 @@ func TestEveryKindOfBodyIsShownOrDescribed(t *testing.T) {
 func TestOnlyTheCheckedAddressIsDialled(t *testing.T) {
 	// localhost would resolve to loopback everywhere; the checker names a
 	// port nobody listens on, and that is where the call goes.
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := netip.MustParseAddrPort(closed.Addr().String())
-	closed.Close()
+	addr := netip.MustParseAddrPort(testenv.Address(t))
 	_, server := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("the name was looked up again") })
 	port := server.Listener.Addr().(*net.TCPAddr).Port
 	t.Setenv("http_proxy", server.URL)
