@@ -177,6 +177,11 @@ func (s Station) read(ctx context.Context) (f facts, err error) {
 }
 
 func (s Station) hold(tx store.Tx, r Restored) error {
+	if !s.Shared { // on a shared one others may be at work, and leases end by themselves
+		if err := store.Unoccupied(tx); err != nil {
+			return err
+		}
+	}
 	if err := engine.HoldOutdated(tx); err != nil {
 		return err
 	}

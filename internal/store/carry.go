@@ -91,6 +91,21 @@ type Sum struct {
 // database is carried, so they stay empty on the other side.
 var passing = []string{"lease", "process"}
 
+// Unoccupied removes from a copy what says who was alive when it was made: rights
+// that nobody can give back would keep whoever opens it from its channels.
+func Unoccupied(tx Tx) error {
+	w, ok := tx.(interface{ Clear(t Table) error })
+	if !ok {
+		return fmt.Errorf("clear tables: a %T cannot", tx)
+	}
+	for _, name := range passing {
+		if err := w.Clear(Table{Name: name}); err != nil {
+			return fmt.Errorf("clear table %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
 // Kept are the tables of r that outlive a process.
 func Kept(r Reader) ([]Table, error) {
 	all, err := r.Tables()
