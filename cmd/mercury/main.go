@@ -137,7 +137,7 @@ or was no, 5 still working, 6 another Mercury owns this home.`,
 		askCommand(), serveCommand(), stopCommand(), demoCommand(), setupCommand(), statusCommand(),
 		conversationsCommand(), runsCommand(), deliveriesCommand(), questionsCommand(),
 		undoCommand(), backgroundCommand(), configCommand(), permissionsCommand(), mcpCommand(),
-		backupCommand(), versionCommand(),
+		backupCommand(), dbCommand(), versionCommand(),
 	)
 	root.CompletionOptions.HiddenDefaultCmd = false
 	return root

@@ -68,7 +68,7 @@ func (p *packer) all(home, work, files string, secrets []byte) error {
 		if name == "files" {
 			from = files
 		}
-		if err := p.tree(name, from, 0); err != nil {
+		if err := p.tree(name, from, nil); err != nil {
 			return err
 		}
 	}
@@ -86,12 +86,9 @@ func (p *packer) all(home, work, files string, secrets []byte) error {
 	return p.write(manifestEntry, bytes.NewReader(b), int64(len(b)), 0o600, io.Discard)
 }
 
-// deepest is how many folders may lie inside each other; links can make more.
-const deepest = 40
-
 // tree adds a file, or a folder with all in it. A person's links are followed,
-// since the archive has none.
-func (p *packer) tree(name, path string, depth int) error {
+// since the archive has none, but not back to a folder above.
+func (p *packer) tree(name, path string, above []fs.FileInfo) error {
 	if err := p.ctx.Err(); err != nil {
 		return err
 	}
@@ -108,8 +105,8 @@ func (p *packer) tree(name, path string, depth int) error {
 		return p.file(name, path)
 	case !info.IsDir():
 		return nil
-	case depth > deepest:
-		return fmt.Errorf("%s: folders lie more than %d deep; a link may lead back to one above it", path, deepest)
+	case slices.ContainsFunc(above, func(folder fs.FileInfo) bool { return os.SameFile(folder, info) }):
+		return nil
 	}
 	found, err := os.ReadDir(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -118,11 +115,12 @@ func (p *packer) tree(name, path string, depth int) error {
 	if err != nil {
 		return err
 	}
+	above = append(above[:len(above):len(above)], info)
 	for _, e := range found {
 		if name == "files" && slices.Contains(passing, e.Name()) {
 			continue
 		}
-		if err := p.tree(name+"/"+e.Name(), filepath.Join(path, e.Name()), depth+1); err != nil {
+		if err := p.tree(name+"/"+e.Name(), filepath.Join(path, e.Name()), above); err != nil {
 			return err
 		}
 	}

@@ -40,7 +40,7 @@ func lived(t *testing.T) (string, *sqlite.Store) {
 		"files/outputs/a.txt":                "output\n",
 		"files/spool/run_1":                  "half an answer",
 		"files/trash/old.txt":                "thrown away",
-		"backups/mercury-2020-aaaa.tar.gz":   "not one",
+		"backups/notes.txt":                  "not one",
 		"bots/cleo/workspace/deep/notes.txt": "notes\n",
 	} {
 		path := filepath.Join(dir, filepath.FromSlash(name))

@@ -18,6 +18,7 @@ import (
 	"github.com/mercury-agent/mercury/internal/store"
 	"github.com/mercury-agent/mercury/internal/store/sqlite"
 	"github.com/mercury-agent/mercury/internal/store/storetest"
+	"github.com/mercury-agent/mercury/internal/testenv"
 	"github.com/mercury-agent/mercury/test/house"
 )
 
@@ -244,4 +245,56 @@ func held(t *testing.T, home string) (state string) {
 		}
 	})
 	return state
+}
+
+func TestAMoveThatIsKilledAnywhereKeepsOneWholeDatabaseAndGoesOn(t *testing.T) {
+	t.Parallel()
+	move := func(home, at, list, to string) bool { return mercuryIn(t, home, at, list, "db", "move", "--to", to) }
+	home, url := inhabited(t), testenv.Postgres(t)
+	points := pointsOf(t, func(list string) { move(home, "", list, url) })
+	back := pointsOf(t, func(list string) { move(home, "", list, "sqlite") })
+	if !slices.Contains(points, "move.switched#1") || !slices.Contains(back, "move.settled#1") {
+		t.Fatalf("the points are %v and %v", points, back)
+	}
+	for i, p := range append(points, back...) {
+		home, to := inhabited(t), testenv.Postgres(t)
+		if i >= len(points) {
+			move(home, "", "", to)
+			to = "sqlite"
+		}
+		if !move(home, p, "", to) {
+			t.Fatalf("%s was not reached", p)
+		}
+		// Wherever the configuration points, everything is there; then the same
+		// command goes on, or says that it is done.
+		if n := runsIn(t, home); n != 1 {
+			t.Errorf("%s: there are %d runs", p, n)
+		}
+		c := exec.Command(house.Program{Tags: "crashpoints"}.Build(t), "db", "move", "--to", to)
+		c.Env = append(os.Environ(), "MERCURY_HOME="+home, "MERCURY_DISCOVER=off")
+		if out, err := c.CombinedOutput(); err != nil && !strings.Contains(string(out), "from SQLite to PostgreSQL or back") {
+			t.Errorf("%s: %v\n%s", p, err, out)
+		}
+		if n := runsIn(t, home); n != 1 {
+			t.Errorf("%s: after another try there are %d runs", p, n)
+		}
+		if c := exec.Command(house.Program{Tags: "crashpoints"}.Build(t), "backup", "resume", "--yes"); true {
+			c.Env = append(os.Environ(), "MERCURY_HOME="+home, "MERCURY_DISCOVER=off")
+			if out, err := c.CombinedOutput(); err == nil {
+				t.Errorf("%s: it counts as restored:\n%s", p, out)
+			}
+		}
+	}
+}
+
+// runsIn counts the runs of a home by its own command.
+func runsIn(t *testing.T, home string) int {
+	t.Helper()
+	c := exec.Command(house.Program{Tags: "crashpoints"}.Build(t), "runs", "list", "--json")
+	c.Env = append(os.Environ(), "MERCURY_HOME="+home, "MERCURY_DISCOVER=off")
+	out, err := c.Output()
+	if err != nil {
+		t.Fatalf("list runs: %v\n%s", err, out)
+	}
+	return strings.Count(string(out), `"id": "run_1"`)
 }
