@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/mercury-agent/mercury/internal/atomicfile"
@@ -113,12 +114,27 @@ func (s Station) Recognise(ctx context.Context, working bool) (held *Restored, e
 	if foreign || db.Incarnation == "" {
 		next = identity{mercury.NewID("inc"), 1}
 	}
+	held, err = s.advance(ctx, db, next, foreign)
+	switch {
+	case err == nil:
+		return held, func() error { return writeRecord(s.Home, record{identity: next}) }, nil
+	case !foreign && (errors.Is(err, store.ErrDiskFull) || errors.Is(err, store.ErrReadOnly)):
+		// Whatever of it was written, the two still agree. A start that is not
+		// counted is no reason not to answer.
+		return db.restored, func() error { return err }, nil
+	}
+	return nil, exact, fmt.Errorf("recognise database: %w", err)
+}
+
+// advance writes the next identity into the home's record and the database, and
+// with it, when the database is foreign, holds all there is.
+func (s Station) advance(ctx context.Context, db facts, next identity, foreign bool) (*Restored, error) {
 	if err := writeRecord(s.Home, record{db.identity, &next}); err != nil {
-		return nil, exact, fmt.Errorf("recognise database: %w", err)
+		return nil, err
 	}
 	crash.Reach("recognise.recorded")
-	held = db.restored
-	err = s.Store.Update(crash.With(ctx, "recognise"), func(tx store.Tx) error {
+	held := db.restored
+	err := s.Store.Update(crash.With(ctx, "recognise"), func(tx store.Tx) error {
 		if foreign {
 			held = &Restored{At: tx.Now(), Made: db.copied}
 			if err := s.hold(tx, *held); err != nil {
@@ -127,10 +143,7 @@ func (s Station) Recognise(ctx context.Context, working bool) (held *Restored, e
 		}
 		return s.write(tx, next)
 	})
-	if err != nil {
-		return nil, exact, fmt.Errorf("recognise database: %w", err)
-	}
-	return held, func() error { return writeRecord(s.Home, record{identity: next}) }, nil
+	return held, err
 }
 
 // foreign reports whether the database is not where this home left it.
@@ -252,5 +265,12 @@ func writeRecord(dir string, r record) error {
 	if err != nil {
 		return err
 	}
-	return atomicfile.Write(filepath.Join(dir, identityFile), append(b, '\n'), 0o600)
+	err = atomicfile.Write(filepath.Join(dir, identityFile), append(b, '\n'), 0o600)
+	switch {
+	case errors.Is(err, syscall.ENOSPC):
+		return &mercury.Error{Kind: mercury.Full, Err: fmt.Errorf("%w: %w", store.ErrDiskFull, err), Help: "Free some space on the disk of the home."}
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		return &mercury.Error{Kind: mercury.Setup, Err: fmt.Errorf("%w: %w", store.ErrReadOnly, err), Help: "Make the home writable for the user Mercury runs as."}
+	}
+	return err
 }
