@@ -172,7 +172,7 @@ func (k *Keeper) snapshot(ctx context.Context, work string, m *Manifest) (files 
 	if err != nil {
 		return "", err
 	}
-	m.Schema, m.Engine = info.Schema, info.Engine
+	m.Engine = info.Engine
 	files = filepath.Join(k.home, "files")
 	if s, ok := k.store.(*sqlite.Store); ok {
 		if err := s.Snapshot(ctx, filepath.Join(work, databaseEntry)); err != nil {
@@ -184,7 +184,7 @@ func (k *Keeper) snapshot(ctx context.Context, work string, m *Manifest) (files 
 		}
 		files = filepath.Join(work, "files")
 	}
-	m.Tables, err = sqlite.Sums(ctx, filepath.Join(work, databaseEntry))
+	m.Schema, m.Tables, err = sqlite.Sums(ctx, filepath.Join(work, databaseEntry))
 	return files, err
 }
 

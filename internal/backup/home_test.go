@@ -14,6 +14,7 @@ import (
 	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/store"
 	"github.com/mercury-agent/mercury/internal/store/homelock"
+	"github.com/mercury-agent/mercury/internal/store/storetest"
 )
 
 func TestARestoreWantsAnEmptyHomeThatNobodyLivesIn(t *testing.T) {
@@ -301,6 +302,15 @@ func TestADatabaseThatIsNotWhereTheHomeLeftItIsRecognised(t *testing.T) {
 			dir := t.TempDir()
 			recognise(t, dir, true, true)
 			tt.between(t, dir)
+			if tt.want { // holding breaks off after the record was written
+				broken := errors.New("broken")
+				within(t, dir, func(s Station) {
+					s.Parts = []Part{{Name: "broken", Hold: func(store.Tx) error { return broken }}}
+					if _, _, err := s.Recognise(t.Context()); !errors.Is(err, broken) {
+						t.Errorf("got %v", err)
+					}
+				})
+			}
 			for range 2 { // what was found once stays, until a person resumes
 				if got := recognise(t, dir, true, true); (got != nil) != tt.want {
 					t.Errorf("restored: %v, want %t", got, tt.want)
@@ -319,11 +329,14 @@ func within(t *testing.T, dir string, fn func(Station)) {
 
 func recogniseIn(t *testing.T, s Station, working bool) *Restored {
 	t.Helper()
-	held, exact, err := s.Recognise(t.Context(), working)
+	held, count, err := s.Recognise(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := exact(); err != nil {
+	if !working {
+		return held
+	}
+	if err := count(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return held
@@ -373,7 +386,7 @@ func TestWhatElseStartsByItselfIsHeldAndResumedInTheSameCommit(t *testing.T) {
 	}
 	within(t, to, func(s Station) {
 		s.Parts = []Part{{Name: "broken", Hold: func(store.Tx) error { return broken }}, part}
-		if _, _, err := s.Recognise(t.Context(), true); !errors.Is(err, broken) {
+		if _, _, err := s.Recognise(t.Context()); !errors.Is(err, broken) {
 			t.Errorf("got %v", err)
 		}
 		s.Parts = []Part{part}
@@ -394,4 +407,45 @@ func TestWhatElseStartsByItselfIsHeldAndResumedInTheSameCommit(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+func TestASnapshotBeforeAMigrationIsListedCheckedAndRestored(t *testing.T) {
+	home, s := lived(t)
+	want := storetest.Tables(t, s)
+	path := filepath.Join(home, "backups", migrationMark+"1.db")
+	if err := s.Snapshot(t.Context(), path); err != nil {
+		t.Fatal(err)
+	}
+	list, err := List(home)
+	if err != nil || len(list) != 1 || list[0].Kind != Migration {
+		t.Fatalf("%v, %v", list, err)
+	}
+	if m, err := Verify(t.Context(), path); err != nil || m.Schema == 0 {
+		t.Errorf("%+v, %v", m, err)
+	}
+	to := filepath.Join(t.TempDir(), "there")
+	if _, err := Restore(t.Context(), path, to, RestoreOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	within(t, to, func(s Station) {
+		got := storetest.Tables(t, s.Store.(store.Portable))
+		if want := want[:len(want)-1]; !slices.Equal(got[:len(got)-1], want) { // contents are files
+			t.Errorf("got %v\nwant %v", got, want)
+		}
+		if recogniseIn(t, s, true) == nil {
+			t.Error("it is not known to be a copy")
+		}
+	})
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, b := range map[string][]byte{"cut": b[:len(b)/2], "empty": nil, "no database": []byte("text")} {
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Verify(t.Context(), path); !errors.Is(err, ErrDamaged) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
 }

@@ -94,56 +94,68 @@ type facts struct {
 // send or go on with is held, in one transaction, until a person resumes it.
 // It returns whether that is so, also when it was found earlier.
 //
-// Working says that this process is going to work, and counts its start; the
-// returned function, to be called when there is time, makes the record exact.
-func (s Station) Recognise(ctx context.Context, working bool) (held *Restored, exact func() error, err error) {
-	exact = func() error { return nil }
+// A process that is going to work calls the returned function when it has
+// time: it counts the start, so that a copy made before it is older.
+func (s Station) Recognise(ctx context.Context) (held *Restored, count func(context.Context) error, err error) {
 	db, err := s.read(ctx)
 	if err != nil {
-		return nil, exact, fmt.Errorf("recognise database: %w", err)
+		return nil, nil, fmt.Errorf("recognise database: %w", err)
 	}
 	rec, there, err := readRecord(s.Home)
 	if err != nil {
-		return nil, exact, fmt.Errorf("recognise database: %w", err)
+		return nil, nil, fmt.Errorf("recognise database: %w", err)
 	}
-	foreign := s.foreign(db, rec, there)
-	if !foreign && !working {
-		return db.restored, exact, nil
+	if !s.foreign(db, rec, there) {
+		return db.restored, s.count, nil
 	}
-	next := identity{db.Incarnation, db.Boot + 1}
-	if foreign || db.Incarnation == "" {
-		next = identity{mercury.NewID("inc"), 1}
+	r := Restored{At: time.Now().UTC(), Made: db.copied}
+	next := identity{mercury.NewID("inc"), 1}
+	// Until it is held the record keeps what the home knew: a kill on the way
+	// must not make the copy the one that is expected.
+	if err := s.advance(ctx, rec.identity, next, func(tx store.Tx) error { return s.hold(tx, r) }); err != nil {
+		return nil, nil, fmt.Errorf("recognise database: %w", err)
 	}
-	held, err = s.advance(ctx, db, next, foreign)
-	switch {
-	case err == nil:
-		return held, func() error { return writeRecord(s.Home, record{identity: next}) }, nil
-	case !foreign && (errors.Is(err, store.ErrDiskFull) || errors.Is(err, store.ErrReadOnly)):
-		// Whatever of it was written, the two still agree. A start that is not
-		// counted is no reason not to answer.
-		return db.restored, func() error { return err }, nil
-	}
-	return nil, exact, fmt.Errorf("recognise database: %w", err)
+	return &r, s.count, nil
 }
 
-// advance writes the next identity into the home's record and the database, and
-// with it, when the database is foreign, holds all there is.
-func (s Station) advance(ctx context.Context, db facts, next identity, foreign bool) (*Restored, error) {
-	if err := writeRecord(s.Home, record{db.identity, &next}); err != nil {
-		return nil, err
+// count notes in the record and the database that they were in use.
+func (s Station) count(ctx context.Context) error {
+	db, err := s.read(ctx)
+	if err != nil {
+		return fmt.Errorf("count a start: %w", err)
+	}
+	next := identity{db.Incarnation, db.Boot + 1}
+	if db.Incarnation == "" {
+		next = identity{mercury.NewID("inc"), 1}
+	}
+	if err := s.advance(ctx, db.identity, next, func(store.Tx) error { return nil }); err != nil {
+		return fmt.Errorf("count a start: %w", err)
+	}
+	return nil
+}
+
+// Leave counts an orderly end, so that a copy of the files made while the
+// process ran is told from what it left.
+func (s Station) Leave(ctx context.Context) error { return s.count(ctx) }
+
+// advance takes the database and the home's record from one identity to the
+// next, with what fn does in the same commit. The record names both until that
+// has happened.
+func (s Station) advance(ctx context.Context, from, next identity, fn func(store.Tx) error) error {
+	if err := writeRecord(s.Home, record{from, &next}); err != nil {
+		return err
 	}
 	crash.Reach("recognise.recorded")
-	held := db.restored
 	err := s.Store.Update(crash.With(ctx, "recognise"), func(tx store.Tx) error {
-		if foreign {
-			held = &Restored{At: tx.Now(), Made: db.copied}
-			if err := s.hold(tx, *held); err != nil {
-				return err
-			}
+		if err := fn(tx); err != nil {
+			return err
 		}
 		return s.write(tx, next)
 	})
-	return held, err
+	if err != nil {
+		return err
+	}
+	return writeRecord(s.Home, record{identity: next})
 }
 
 // foreign reports whether the database is not where this home left it.
@@ -220,24 +232,6 @@ func (s Station) write(tx store.Tx, i identity) error {
 	return tx.SetMeta(s.bootKey(), strconv.FormatInt(i.Boot, 10))
 }
 
-// Leave counts an orderly end, so that a copy of the files made while the
-// process ran is told from what it left.
-func (s Station) Leave(ctx context.Context) error {
-	db, err := s.read(ctx)
-	if err != nil || db.Incarnation == "" {
-		return err
-	}
-	next := identity{db.Incarnation, db.Boot + 1}
-	if err := writeRecord(s.Home, record{db.identity, &next}); err != nil {
-		return fmt.Errorf("leave database: %w", err)
-	}
-	err = s.Store.Update(crash.With(ctx, "leave"), func(tx store.Tx) error { return s.write(tx, next) })
-	if err != nil {
-		return fmt.Errorf("leave database: %w", err)
-	}
-	return writeRecord(s.Home, record{identity: next})
-}
-
 func fact(tx store.Tx, key string) (string, error) {
 	v, err := tx.MetaValue(key)
 	if errors.Is(err, store.ErrNotFound) {
@@ -255,7 +249,7 @@ func readRecord(dir string) (r record, there bool, err error) {
 		return r, false, fmt.Errorf("read the home's record: %w", err)
 	}
 	if json.Unmarshal(b, &r) != nil {
-		return r, false, nil // worth as little as none: the database counts as brought back
+		return record{}, false, nil // worth as little as none: the database counts as brought back
 	}
 	return r, true, nil
 }

@@ -169,11 +169,11 @@ func lonely(ctx context.Context, s store.Store) error {
 // carryOver copies here to there under a new incarnation, which the home
 // expects from then on beside the old one.
 func carryOver(ctx context.Context, here, there Station) ([]store.Sum, error) {
-	_, exact, err := here.Recognise(ctx, true)
+	_, count, err := here.Recognise(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := exact(); err != nil {
+	if err := count(ctx); err != nil {
 		return nil, err
 	}
 	old, err := here.read(ctx)

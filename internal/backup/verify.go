@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/mercury-agent/mercury/internal/mercury"
+	"github.com/mercury-agent/mercury/internal/store/sqlite"
 )
 
 // ErrDamaged says that an archive is not what was once written.
@@ -46,6 +47,9 @@ func Verify(ctx context.Context, path string) (Manifest, error) {
 // each of which must then be read or left. They are proven right only when
 // read returns nil.
 func read(ctx context.Context, path string, each func(Entry, fs.FileMode, io.Reader) error) (Manifest, error) {
+	if snapshot(path) {
+		return readSnapshot(ctx, path, each)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return Manifest{}, err
@@ -87,6 +91,29 @@ func read(ctx context.Context, path string, each func(Entry, fs.FileMode, io.Rea
 		entry.SHA256 = hex.EncodeToString(sum.Sum(nil))
 		found = append(found, entry)
 	}
+}
+
+// snapshot reports whether a backup is a database alone, as before a migration.
+func snapshot(path string) bool { return filepath.Ext(path) == ".db" }
+
+// readSnapshot is read for a database alone. It has no checksum but its own
+// structure: every page and row of it is looked at.
+func readSnapshot(ctx context.Context, path string, each func(Entry, fs.FileMode, io.Reader) error) (Manifest, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return Manifest{}, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return Manifest{}, err
+	}
+	m := Manifest{Format: format, ID: "snapshot " + filepath.Base(path), CreatedAt: info.ModTime().UTC(), Engine: "sqlite"}
+	if m.Schema, m.Tables, err = sqlite.Sums(ctx, path); err != nil {
+		return m, orCanceled(ctx, damaged("%w", err))
+	}
+	m.Entries = []Entry{{Path: databaseEntry, Size: info.Size()}}
+	return m, each(m.Entries[0], 0o600, untilCanceled{ctx, f})
 }
 
 func orCanceled(ctx context.Context, err error) error {

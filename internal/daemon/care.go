@@ -31,7 +31,7 @@ type care struct {
 	upkeep  bool // this process makes scheduled backups and sweeps
 	log     *slog.Logger
 
-	exact   func() error                    // makes the home's record exact, after the start
+	count   func(context.Context) error     // counts this start
 	held    atomic.Pointer[backup.Restored] // nil: nothing is held back
 	resumed chan struct{}                   // closed when nothing is held back
 }
@@ -56,11 +56,11 @@ func newCare(ctx context.Context, h *House, raw store.Store, node string) (*care
 		resumed: make(chan struct{})}
 	c.Keeper = backup.New(c.home, portable, backup.Options{Version: o.Version, Keep: o.Config.Backup.Keep, Clean: cleaner(o.Config, h.secrets)})
 	c.station = backup.Station{Home: c.home, Node: node, Store: raw, Shared: raw.SafetyPoll() > 0, Parts: c.parts}
-	held, exact, err := c.station.Recognise(ctx, !o.Idle)
+	held, count, err := c.station.Recognise(ctx)
 	if err != nil {
 		return nil, err
 	}
-	c.exact = exact
+	c.count = count
 	c.held.Store(held)
 	if held == nil {
 		close(c.resumed)
@@ -100,10 +100,11 @@ func cleaner(c *config.Config, s secrets) func(string, []byte) ([]byte, []string
 	}
 }
 
-// run makes scheduled backups until ctx ends, where the house stays.
+// run counts the start and then, where the house stays, makes scheduled backups
+// until ctx ends.
 func (c *care) run(ctx context.Context) error {
-	if err := c.exact(); err != nil {
-		c.log.Warn("the home's record was not made exact", "err", err)
+	if err := c.count(ctx); err != nil && ctx.Err() == nil {
+		c.log.Warn("the start was not counted", "err", err)
 	}
 	if !c.upkeep {
 		return nil

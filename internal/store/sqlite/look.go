@@ -11,29 +11,37 @@ import (
 	"github.com/mercury-agent/mercury/internal/store/sqlstore"
 )
 
-// Sums sums up every table of a database file that nobody has open.
-func Sums(ctx context.Context, path string) (sums []store.Sum, err error) {
+// Sums looks through every page of a database file that nobody has open, and
+// sums up its tables. It returns its schema too.
+func Sums(ctx context.Context, path string) (schema int, sums []store.Sum, err error) {
+	if _, err := inspect(path); err != nil {
+		return 0, nil, err
+	}
 	c, err := dial(path, "query_only(1)")
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	defer c.close()
-	tx := sqlstore.NewTx(ctx, c, sqlstore.SQLite, true, classify)
-	tables, err := store.Kept(tx)
-	if err != nil {
-		return nil, err
-	}
-	for _, t := range tables {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		s, err := store.SumOf(tx, t)
+	err = look(ctx, c, true, func(tx store.Tx, found, _ int) error {
+		schema = found
+		r := tx.(*sqlstore.Tx)
+		tables, err := store.Kept(r)
 		if err != nil {
-			return nil, fmt.Errorf("sum up table %s: %w", t.Name, err)
+			return err
 		}
-		sums = append(sums, s)
-	}
-	return sums, nil
+		for _, t := range tables {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			s, err := store.SumOf(r, t)
+			if err != nil {
+				return fmt.Errorf("sum up table %s: %w", t.Name, err)
+			}
+			sums = append(sums, s)
+		}
+		return nil
+	})
+	return schema, sums, err
 }
 
 // Look reads the database of the home in dir without owning it, beside a
