@@ -15,6 +15,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -25,9 +26,13 @@ import (
 // are taken out of it, in bytes.
 const small = 8 << 20
 
+// sqliteEngine is the engine that keeps contents as files of the home.
+const sqliteEngine = "sqlite"
+
 // packer writes entries into an archive.
 type packer struct {
 	ctx   context.Context
+	home  string
 	tar   *tar.Writer
 	clean func(string, []byte) ([]byte, []string)
 	m     *Manifest
@@ -35,7 +40,7 @@ type packer struct {
 }
 
 // pack writes the archive to path, synced.
-func (k *Keeper) pack(ctx context.Context, path, work, files string, secrets []byte, m *Manifest) error {
+func (k *Keeper) pack(ctx context.Context, path, work string, secrets []byte, m *Manifest) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
@@ -43,8 +48,8 @@ func (k *Keeper) pack(ctx context.Context, path, work, files string, secrets []b
 	defer f.Close()
 	sum := sha256.New()
 	zip := gzip.NewWriter(io.MultiWriter(f, sum))
-	p := &packer{ctx: ctx, tar: tar.NewWriter(zip), clean: k.opts.Clean, m: m, when: m.CreatedAt}
-	if err := p.all(k.home, work, files, secrets); err != nil {
+	p := &packer{ctx: ctx, home: k.home, tar: tar.NewWriter(zip), clean: k.opts.Clean, m: m, when: m.CreatedAt}
+	if err := p.all(k.home, work, secrets); err != nil {
 		return err
 	}
 	if err := errors.Join(p.tar.Close(), zip.Close()); err != nil {
@@ -59,16 +64,17 @@ func (k *Keeper) pack(ctx context.Context, path, work, files string, secrets []b
 	return f.Close()
 }
 
-func (p *packer) all(home, work, files string, secrets []byte) error {
+func (p *packer) all(home, work string, secrets []byte) error {
 	if err := p.file(databaseEntry, filepath.Join(work, databaseEntry)); err != nil {
 		return err
 	}
 	for _, name := range owned {
-		from := filepath.Join(home, name)
-		if name == "files" {
-			from = files
+		if err := p.tree(name, filepath.Join(home, name), nil); err != nil {
+			return err
 		}
-		if err := p.tree(name, from, nil); err != nil {
+	}
+	if p.m.Engine != sqliteEngine {
+		if err := p.tree("files", filepath.Join(work, "files"), nil); err != nil {
 			return err
 		}
 	}
@@ -117,7 +123,7 @@ func (p *packer) tree(name, path string, above []fs.FileInfo) error {
 	}
 	above = append(above[:len(above):len(above)], info)
 	for _, e := range found {
-		if name == "files" && slices.Contains(passing, e.Name()) {
+		if name == "files" && (slices.Contains(passing, e.Name()) || contents.MatchString(e.Name()) && p.elsewhere(path)) {
 			continue
 		}
 		if err := p.tree(name+"/"+e.Name(), filepath.Join(path, e.Name()), above); err != nil {
@@ -125,6 +131,15 @@ func (p *packer) tree(name, path string, above []fs.FileInfo) error {
 		}
 	}
 	return nil
+}
+
+// contents is a folder of contents that rows name.
+var contents = regexp.MustCompile(`^[0-9a-f]{2}$`)
+
+// elsewhere reports whether the contents come from another place than the
+// home's folder: what lies there is left of an earlier database.
+func (p *packer) elsewhere(folder string) bool {
+	return p.m.Engine != sqliteEngine && filepath.Dir(folder) == p.home
 }
 
 // secretFile reports whether a file below a home is one that holds secrets.

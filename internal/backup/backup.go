@@ -136,13 +136,12 @@ func (k *Keeper) create(ctx context.Context, r Request) (Info, error) {
 		return Info{}, err
 	}
 	defer os.RemoveAll(work)
-	files, err := k.snapshot(ctx, work, &m)
-	if err != nil {
+	if err := k.snapshot(ctx, work, &m); err != nil {
 		return Info{}, err
 	}
 	crash.Reach("backup.snapshot")
 	part := filepath.Join(work, "archive")
-	if err := k.pack(ctx, part, work, files, r.Secrets, &m); err != nil {
+	if err := k.pack(ctx, part, work, r.Secrets, &m); err != nil {
 		return Info{}, err
 	}
 	crash.Reach("backup.packed")
@@ -165,27 +164,24 @@ func (k *Keeper) create(ctx context.Context, r Request) (Info, error) {
 	return infoOf(path, m)
 }
 
-// snapshot puts the database into work as a SQLite file, and returns the
-// folder that holds the contents which its rows name.
-func (k *Keeper) snapshot(ctx context.Context, work string, m *Manifest) (files string, err error) {
+// snapshot puts the database into work as a SQLite file. Contents that another
+// engine keeps in rows are files beside it then.
+func (k *Keeper) snapshot(ctx context.Context, work string, m *Manifest) error {
 	info, err := k.store.Info(ctx)
 	if err != nil {
-		return "", err
+		return err
 	}
 	m.Engine = info.Engine
-	files = filepath.Join(k.home, "files")
 	if s, ok := k.store.(*sqlite.Store); ok {
-		if err := s.Snapshot(ctx, filepath.Join(work, databaseEntry)); err != nil {
-			return "", err
-		}
+		err = s.Snapshot(ctx, filepath.Join(work, databaseEntry))
 	} else {
-		if err := copyInto(ctx, k.store, work, map[string]string{store.CopyMark: m.CreatedAt.Format(time.RFC3339)}); err != nil {
-			return "", err
-		}
-		files = filepath.Join(work, "files")
+		err = copyInto(ctx, k.store, work, map[string]string{store.CopyMark: m.CreatedAt.Format(time.RFC3339)})
+	}
+	if err != nil {
+		return err
 	}
 	m.Schema, m.Tables, err = sqlite.Sums(ctx, filepath.Join(work, databaseEntry))
-	return files, err
+	return err
 }
 
 // copyInto makes a home in dir that holds the content of from.

@@ -137,6 +137,15 @@ func TestABackupOfAPostgreSQLHomeIsASQLiteHome(t *testing.T) {
 	home, url := t.TempDir(), testenv.Postgres(t)
 	s := place(t, home, url)
 	want := storetest.FillTables(t, s, 10)
+	left := "files/ab/ab" + strings.Repeat("0", 62) // of a SQLite database it had before
+	for name, text := range map[string]string{"files/outputs/a.txt": "output", left: "old", "soul/soul.md": "I am calm."} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(home, name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(home, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	info := created(t, New(home, s, Options{}), Request{})
 	m, err := Verify(t.Context(), info.Path)
 	if err != nil || m.Engine != "postgres" {
@@ -153,6 +162,12 @@ func TestABackupOfAPostgreSQLHomeIsASQLiteHome(t *testing.T) {
 	}
 	if got := tablesAt(t, to, ""); !slices.Equal(got, want) {
 		t.Errorf("got %v\nwant %v", got, want)
+	}
+	if b, err := os.ReadFile(filepath.Join(to, "files", "outputs", "a.txt")); string(b) != "output" {
+		t.Errorf("an output came back as %q, %v", b, err)
+	}
+	if _, err := os.Stat(filepath.Join(to, left)); err == nil {
+		t.Error("a content of a former database came along")
 	}
 	within(t, to, func(s Station) {
 		if recogniseIn(t, s, true) == nil {
