@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -147,6 +148,15 @@ func (h *House) listen() error {
 	}
 	h.listener = l
 	return nil
+}
+
+// Restored says, for people, that the home was restored and is held back; empty
+// where it is not.
+func (h *House) Restored() string {
+	if r := h.rooms.Load(); r != nil {
+		return strings.Join(r.care.problem(), " ")
+	}
+	return ""
 }
 
 // Addr is where the API listens.

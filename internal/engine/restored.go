@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -49,8 +50,22 @@ func HoldOutdated(tx store.Tx) error {
 		if err := tx.SaveRun(r); err != nil {
 			return fmt.Errorf("hold run %s: %w", r.ID, err)
 		}
+		if err := doubt(tx, r); err != nil {
+			return fmt.Errorf("mark steps of run %s: %w", r.ID, err)
+		}
 	}
 	return nil
+}
+
+// doubt marks the steps of a run that were started, so that nobody is asked
+// whether they happened.
+func doubt(tx store.Tx, r mercury.Run) error {
+	started, err := tx.StartedSteps(r.ID, r.Epoch+1)
+	for _, s := range started {
+		s.Error = ReasonRestored
+		err = errors.Join(err, tx.PutStep(s))
+	}
+	return err
 }
 
 // FindOutdated lists what HoldOutdated keeps back.

@@ -44,8 +44,9 @@ func Sums(ctx context.Context, path string) (schema int, sums []store.Sum, err e
 	return schema, sums, err
 }
 
-// Look reads the database of the home in dir without owning it, beside a
-// process that does or without one, and changes nothing. check says whether
+// Look reads the database of the home in dir without owning it, beside another
+// process that does or without one, and changes nothing. It is not for the
+// owner itself, whose locks would suffer. check says whether
 // its pages are looked through, which takes a while; then fn reads, unless the
 // schema is not the one this program knows: schema and known tell. A damaged
 // database is store.ErrDamaged, a missing one store.ErrNotFound.
