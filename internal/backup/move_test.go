@@ -175,3 +175,32 @@ func TestABackupOfAPostgreSQLHomeIsASQLiteHome(t *testing.T) {
 		}
 	})
 }
+
+func TestASharedDatabaseThatWentBackIsRecognisedAndAHomeThatJoinsIsNot(t *testing.T) {
+	url, dump := testenv.Postgres(t), testenv.Postgres(t)
+	home, other := t.TempDir(), t.TempDir()
+	s := place(t, home, url)
+	at := func(home, node string, s store.Store) Station {
+		return Station{Home: home, Node: node, Store: s, Shared: true}
+	}
+	recogniseIn(t, at(home, "node_1", s), true)
+	if held := recogniseIn(t, at(other, "node_2", s), true); held != nil {
+		t.Errorf("a home that joins: %v", held)
+	}
+	old := place(t, home, dump) // the server's own dump knows no mark
+	if _, err := store.Copy(t.Context(), s, old, nil); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if held := recogniseIn(t, at(home, "node_1", s), true); held != nil {
+			t.Errorf("an ordinary start: %v", held)
+		}
+	}
+	if held := recogniseIn(t, at(home, "node_1", old), true); held == nil {
+		t.Error("a database that went back was not recognised")
+	}
+	// The other home meets another incarnation then, and finds it held already.
+	if held := recogniseIn(t, at(other, "node_2", old), true); held == nil {
+		t.Error("the second home does not know that it is held")
+	}
+}

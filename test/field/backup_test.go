@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -186,5 +187,48 @@ func TestADatabasePutBackByHandIsHeldAsWell(t *testing.T) {
 	h.quiet("local/new", 1)
 	if got := h.shown("room"); len(got) != 2 {
 		t.Errorf("shown: %q", got)
+	}
+}
+
+func TestABackupOnAFullDiskSaysSoAndLeavesNothing(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, llmtest.Script{Default: "So: {{user}}"})
+	mount(t, h.home.Dir())
+	h.configure("openai", h.model.URL+"/v1")
+	h.live()
+	h.showedLast("room", "hello", "So: hello")
+	made, err := h.client.CreateBackup(t.Context(), nil)
+	must(t, err)
+
+	ballast := filepath.Join(h.home.Dir(), "ballast")
+	f, err := os.Create(ballast)
+	must(t, err)
+	for err == nil {
+		_, err = f.Write(make([]byte, 1<<14))
+	}
+	f.Close()
+	if refused := refusalOf(h.client.CreateBackup(t.Context(), nil)); refused == nil || refused.Status != http.StatusInsufficientStorage && refused.Status != http.StatusTooManyRequests || !strings.Contains(refused.Detail, "space") {
+		t.Errorf("on a full disk: %+v", refused)
+	}
+	if code, said := h.run("doctor"); code != 7 || !strings.Contains(said, "the disk of the home has 0 MB left") {
+		t.Errorf("the doctor left with %d:\n%s", code, said)
+	}
+	must(t, os.Remove(ballast))
+	left, err := os.ReadDir(h.home.Backups())
+	must(t, err)
+	if len(left) != 1 || left[0].Name() != made.Name {
+		t.Errorf("left: %v", left)
+	}
+	_, err = h.client.CreateBackup(t.Context(), nil)
+	must(t, err)
+	h.life.noPanic(t)
+
+	// A home may be a file system of its own.
+	volume := t.TempDir()
+	mount(t, volume)
+	_, err = backup.Restore(t.Context(), made.Path, volume, backup.RestoreOptions{})
+	must(t, err)
+	if said := integrity(t, filepath.Join(volume, "mercury.db")); said != "ok" {
+		t.Error(said)
 	}
 }
