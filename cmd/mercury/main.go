@@ -124,7 +124,8 @@ the conversation in this terminal, starting the runtime if none runs.
   mercury serve    run in the foreground; other commands and programs attach
 
 Exit codes: 0 done, 1 failed, 2 usage, 3 not configured, 4 a decision is needed
-or was no, 5 still working, 6 another Mercury owns this home.`,
+or was no, 5 still working, 6 another Mercury owns this home, 7 the doctor found
+something to do.`,
 		Args:          noArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -136,7 +137,8 @@ or was no, 5 still working, 6 another Mercury owns this home.`,
 	root.AddCommand(
 		askCommand(), serveCommand(), stopCommand(), demoCommand(), setupCommand(), statusCommand(),
 		conversationsCommand(), runsCommand(), deliveriesCommand(), questionsCommand(),
-		undoCommand(), backgroundCommand(), configCommand(), permissionsCommand(), mcpCommand(), versionCommand(),
+		undoCommand(), backgroundCommand(), configCommand(), permissionsCommand(), mcpCommand(),
+		backupCommand(), dbCommand(), doctorCommand(), versionCommand(),
 	)
 	root.CompletionOptions.HiddenDefaultCmd = false
 	return root

@@ -32,6 +32,9 @@ put down where it can be picked up again, within ten seconds.`,
 			for _, p := range problems {
 				fmt.Fprintln(c.ErrOrStderr(), "mercury: degraded: "+p)
 			}
+			if held := house.Restored(); held != "" {
+				fmt.Fprintln(c.ErrOrStderr(), "mercury: "+held)
+			}
 			if len(problems) == 0 {
 				if err := cfg.Keep(); err != nil {
 					fmt.Fprintln(c.ErrOrStderr(), "mercury: the configuration could not be kept for a later start: "+err.Error())

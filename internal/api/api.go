@@ -47,6 +47,8 @@ type Options struct {
 	// Stop ends the house in order, soon after it returns; nil: it cannot be
 	// asked to.
 	Stop func()
+	// Backups makes copies of the home; nil: no routes for them.
+	Backups Backups
 	// MCP are the MCP servers; nil: no routes for them.
 	MCP *mcp.Client
 	Log *slog.Logger // default discards
@@ -102,6 +104,7 @@ func New(e *engine.Engine, in *intake.Intake, token string, o Options) *Server {
 	s.rights()
 	s.jobs()
 	s.mcp()
+	s.backups()
 	s.mux.HandleFunc("GET /api/events", s.events)
 	s.mux.HandleFunc("GET /api/openapi.json", s.openapi)
 	s.mux.HandleFunc("/", s.nothing)

@@ -382,7 +382,7 @@ type HTTP struct {
 
 // Backup makes snapshots by itself.
 type Backup struct {
-	// Every is the interval; "0" switches it off.
+	// Every is the interval, such as daily or 6h; "0" switches it off.
 	Every Duration `json:"every"`
 	// Keep is how many snapshots are kept.
 	Keep int `json:"keep" min:"1" max:"1000"`

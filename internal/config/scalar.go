@@ -77,12 +77,12 @@ func (e *environment) secret(key, text string) (Secret, error) {
 func (d *decoder) duration(node ast.Node, path []string, target reflect.Value) {
 	text, ok := stringOf(node)
 	if !ok {
-		d.wrong(node, path, "should be a length of time, not "+describe(node), "Write it like 90s, 5m or 1h30m.")
+		d.wrong(node, path, "should be a length of time, not "+describe(node), "Write it like 90s, 5m, 1h30m or daily.")
 		return
 	}
 	v, err := parseDuration(text)
 	if err != nil {
-		d.wrong(node, path, "should be a length of time, not "+describe(node), "Write it like 90s, 5m or 1h30m.")
+		d.wrong(node, path, "should be a length of time, not "+describe(node), "Write it like 90s, 5m, 1h30m or daily.")
 		return
 	}
 	target.Set(reflect.ValueOf(v))

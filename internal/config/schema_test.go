@@ -46,7 +46,7 @@ func TestTheSchemaAndTheDocumentationAreCurrent(t *testing.T) {
 	comments := readComments(t)
 	s, err := jsonschema.For[Config](&jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[Secret]():   {Type: "string"},
-		reflect.TypeFor[Duration](): {Types: []string{"string", "integer"}, Pattern: `^(0|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$`, Minimum: jsonschema.Ptr(0.0), Maximum: jsonschema.Ptr(0.0)},
+		reflect.TypeFor[Duration](): {Types: []string{"string", "integer"}, Pattern: `^(0|hourly|daily|weekly|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$`, Minimum: jsonschema.Ptr(0.0), Maximum: jsonschema.Ptr(0.0)},
 	}})
 	if err != nil {
 		t.Fatal(err)

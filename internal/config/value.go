@@ -55,7 +55,7 @@ func (s Secret) GoString() string { return "config.Secret(" + s.String() + ")" }
 // MarshalText keeps encoders, JSON and slog among them, from printing it.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// Duration is a length of time written like "90s", "5m" or "1h30m"; a bare 0
+// Duration is a length of time written like "90s", "5m", "1h30m", or hourly, daily or weekly; a bare 0
 // means off or for ever, as the field says.
 type Duration time.Duration
 
@@ -81,9 +81,17 @@ func (d Duration) String() string {
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
 func parseDuration(s string) (Duration, error) {
+	switch s {
+	case "hourly":
+		return Duration(time.Hour), nil
+	case "daily":
+		return Duration(24 * time.Hour), nil
+	case "weekly":
+		return Duration(7 * 24 * time.Hour), nil
+	}
 	d, err := time.ParseDuration(s)
 	if err != nil || d < 0 {
-		return 0, fmt.Errorf("%q is not a length of time; write it like 90s, 5m or 1h30m", s)
+		return 0, fmt.Errorf("%q is not a length of time; write it like 90s, 5m, 1h30m or daily", s)
 	}
 	return Duration(d), nil
 }

@@ -38,6 +38,7 @@ type rooms struct {
 	fence    *sandbox.Fence
 	jobs     *shell.Jobs
 	outside  *outside
+	care     *care
 	idle     bool
 }
 
@@ -63,6 +64,10 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 	if err != nil {
 		return nil, err
 	}
+	care, err := newCare(ctx, h, kept, node)
+	if err != nil {
+		return nil, errors.Join(err, kept.Close())
+	}
 	kept = sealed{kept, h.secrets}
 
 	if o.OnlyLatest {
@@ -71,7 +76,7 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 		}
 	}
 
-	r := &rooms{store: kept, idle: o.Idle}
+	r := &rooms{store: kept, care: care, idle: o.Idle}
 	r.fence = sandbox.New(sandbox.Options{Self: o.Helper, Scratch: filepath.Join(o.Home.Files(), "fence"),
 		Cache: filepath.Join(o.Home.Files(), "fence.json")})
 	profiles := newProfiles(c, o.Home, h.secrets, chain, kept, node, r.fence, o.Log)
@@ -94,12 +99,13 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 		Spool: filepath.Join(o.Home.Files(), "spool"), Idle: idler(), Log: o.Log,
 	})
 	profiles.gate.engine.Store(r.engine)
+	care.engine = r.engine
 	r.jobs = profiles.jobs
 	r.engine.Handle("turn", turns.Turn)
 	r.intake = intake.New(r.engine, intake.Options{Role: people(c), May: profiles.roles.May,
 		Limit: profiles.limit, Zone: profiles.zone, Undo: profiles.undo, Jobs: profiles.jobs, Log: o.Log})
 	r.api = api.New(r.engine, r.intake, h.token, api.Options{Version: o.Version, About: h.about, Undo: profiles.undo, Jobs: profiles.jobs,
-		MCP: r.outside.mcp, Stop: h.stopper(), Log: o.Log})
+		MCP: r.outside.mcp, Backups: care, Stop: h.stopper(), Log: o.Log})
 
 	if o.Only == "" && !o.Idle {
 		if err := r.openChannels(h, node, transport); err != nil {
@@ -178,15 +184,22 @@ func (r *rooms) run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
+	defer r.care.leave(ctx)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return r.engine.Run(ctx) })
+	g.Go(func() error { return r.care.run(ctx) })
 	g.Go(func() error {
 		r.fence.Probe(ctx) // so that the first command need not wait for it
 		return nil
 	})
 	g.Go(func() error { return r.jobs.Run(ctx) })
 	for _, p := range r.channels {
-		g.Go(func() error { return p.run(ctx) })
+		g.Go(func() error {
+			if !r.care.ready(ctx) {
+				return nil
+			}
+			return p.run(ctx)
+		})
 	}
 	return g.Wait()
 }

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -19,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mercury-agent/mercury/internal/api"
+	"github.com/mercury-agent/mercury/internal/backup"
 	"github.com/mercury-agent/mercury/internal/config"
 	"github.com/mercury-agent/mercury/internal/engine"
 	"github.com/mercury-agent/mercury/internal/mercury"
@@ -83,6 +85,9 @@ func Open(ctx context.Context, o Options) (*House, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	h := &House{opts: o, stop: make(chan struct{}), started: time.Now(), problems: o.Problems}
+	if err := backup.Unfinished(o.Home.Dir()); err != nil {
+		return nil, err
+	}
 	if err := o.Home.Create(); err != nil {
 		return nil, fmt.Errorf("make the home: %w", err)
 	}
@@ -145,6 +150,15 @@ func (h *House) listen() error {
 	return nil
 }
 
+// Restored says, for people, that the home was restored and is held back; empty
+// where it is not.
+func (h *House) Restored() string {
+	if r := h.rooms.Load(); r != nil {
+		return strings.Join(r.care.problem(), " ")
+	}
+	return ""
+}
+
 // Addr is where the API listens.
 func (h *House) Addr() string { return h.listener.Addr().String() }
 
@@ -201,10 +215,14 @@ func (h *House) about(context.Context) api.About {
 	defer h.mu.Unlock()
 	a := api.About{Name: h.opts.Config.Name, Home: h.opts.Home.Dir(), Model: h.opts.Config.Model,
 		Listen: h.Addr(), PID: os.Getpid(), Started: h.started, Problems: h.problems}
+	r := h.rooms.Load()
+	if r != nil {
+		a.Problems = append(a.Problems[:len(a.Problems):len(a.Problems)], r.care.problem()...)
+	}
 	if len(a.Problems) > 0 {
 		a.State = "degraded"
 	}
-	if r := h.rooms.Load(); r != nil {
+	if r != nil {
 		if report, ok := r.fence.Known(); ok {
 			a.Fence, a.FenceMissing, a.FenceCure = string(report.Level), report.Missing, report.Cure
 		}

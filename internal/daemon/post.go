@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mercury-agent/mercury/internal/backup"
 	"github.com/mercury-agent/mercury/internal/channel"
 	"github.com/mercury-agent/mercury/internal/engine"
 	"github.com/mercury-agent/mercury/internal/intake"
@@ -78,7 +79,18 @@ func (p *post) hold(ctx context.Context) error {
 	if p.shared {
 		go p.renew(ctx, cancel)
 	}
-	err := p.channel.Listen(ctx, func(ctx context.Context, m mercury.Message) error {
+	var taken time.Time // since when this home acts on what people write
+	err := p.engine.View(ctx, func(tx store.Tx) (err error) {
+		taken, err = backup.TakenUp(tx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	err = p.channel.Listen(ctx, func(ctx context.Context, m mercury.Message) error {
+		if !m.At.IsZero() && m.At.Before(taken.Truncate(time.Second)) {
+			return p.intake.Note(ctx, m)
+		}
 		_, err := p.intake.Accept(ctx, m)
 		return err
 	})

@@ -170,7 +170,9 @@ func (w *Work) blob(ctx context.Context, ref string) ([]byte, error) {
 // clear decides about a Once step that was started and whose outcome was not
 // written. again means that it provably did not happen and may be done now.
 func (w *Work) clear(ctx context.Context, c StepCall, s mercury.Step) (again bool, _ mercury.Step, _ error) {
-	if c.Probe != nil {
+	// Of a step in a copy that was brought back the world tells what the
+	// original did since, or nothing: it stays unknown.
+	if c.Probe != nil && s.Error != ReasonRestored {
 		done, notDone, err := c.Probe(ctx)
 		switch {
 		case err != nil && ctx.Err() != nil:

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/mercury-agent/mercury/internal/mercury"
 )
@@ -45,15 +46,24 @@ func (e *HeldError) Error() string {
 // errHeld is what the platform's tryLock returns when someone has the lock.
 var errHeld = errors.New("held")
 
+// heirPatience is how long the lock of a process that is gone may still be held:
+// a program that it was just starting when it was killed has a copy of the open
+// file until it has begun.
+const heirPatience = 2 * time.Second
+
 // Take locks the home dir for this process and writes down its id and address.
-// The error is a *HeldError when another process has it; nothing waits.
+// The error is a *HeldError when another process has it; it is not waited for.
 func Take(dir, address string) (*Lock, error) {
 	path := filepath.Join(dir, FileName)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock home: %w", err)
 	}
-	if err := tryLock(f); err != nil {
+	err = tryLock(f)
+	for begun := time.Now(); errors.Is(err, errHeld) && time.Since(begun) < heirPatience && gone(read(f).PID); err = tryLock(f) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err != nil {
 		defer f.Close()
 		if !errors.Is(err, errHeld) {
 			return nil, fmt.Errorf("lock %s: %w", path, err)
@@ -68,6 +78,22 @@ func Take(dir, address string) (*Lock, error) {
 		return nil, err
 	}
 	return l, nil
+}
+
+// Held reports whether a process has the lock of the home dir now, and who
+// wrote down last that it has. It writes nothing. For the moment it takes
+// nobody else gets the lock.
+func Held(dir string) (bool, Holder) {
+	f, err := os.OpenFile(filepath.Join(dir, FileName), os.O_RDWR, 0)
+	if err != nil {
+		return false, Holder{}
+	}
+	defer f.Close()
+	held := errors.Is(tryLock(f), errHeld)
+	if !held {
+		_ = unlock(f) // closing would do it too
+	}
+	return held, read(f)
 }
 
 // Announce writes down where this process can be reached, for those who find
@@ -106,7 +132,7 @@ func Read(dir string) Holder {
 // read returns what the holder wrote; zero if it has not yet.
 func read(f *os.File) Holder {
 	var h Holder
-	b, err := io.ReadAll(io.LimitReader(f, 4096))
+	b, err := io.ReadAll(io.NewSectionReader(f, 0, 4096))
 	if err != nil || json.Unmarshal(b, &h) != nil {
 		return Holder{}
 	}

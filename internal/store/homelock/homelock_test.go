@@ -90,17 +90,32 @@ func TestHolder(t *testing.T) {
 	if dir == "" {
 		return
 	}
-	if _, err := Take(dir, ""); err != nil {
+	l, err := Take(dir, "")
+	if err != nil {
 		t.Fatal(err)
+	}
+	if os.Getenv("HOMELOCK_TEST_HEIR") != "" {
+		heir := exec.Command("sleep", "0.3")
+		heir.ExtraFiles = []*os.File{l.file} // as a program has it that has not begun yet
+		if err := heir.Start(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	os.Stdout.WriteString("held\n")
 	select {}
 }
 
-func TestAKilledProcessLetsGo(t *testing.T) {
+func TestAKilledProcessLetsGo(t *testing.T) { killed(t) }
+
+func TestAKilledProcessLetsGoThoughAProgramThatItWasStartingHasItsFile(t *testing.T) {
+	killed(t, "HOMELOCK_TEST_HEIR=1")
+}
+
+func killed(t *testing.T, env ...string) {
+	t.Helper()
 	dir := t.TempDir()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestHolder$")
-	cmd.Env = append(os.Environ(), "HOMELOCK_TEST_DIR="+dir)
+	cmd.Env = append(append(os.Environ(), "HOMELOCK_TEST_DIR="+dir), env...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -24,14 +24,22 @@ type conn struct {
 const maxStmts = 300
 
 // dial opens one connection to the database file.
-func dial(path string, pragmas ...string) (*conn, error) {
+func dial(path string, pragmas ...string) (*conn, error) { return dialAs(path, "", pragmas...) }
+
+// dialAs is dial with further parameters of SQLite's file names, such as
+// "mode=ro".
+func dialAs(path, how string, pragmas ...string) (*conn, error) {
 	q := url.Values{"_pragma": append([]string{"busy_timeout(5000)", "temp_store(MEMORY)"}, pragmas...)}
 	slashed := filepath.ToSlash(path)
 	if !strings.HasPrefix(slashed, "/") {
 		slashed = "/" + slashed // a drive letter
 	}
 	name := (&url.URL{Scheme: "file", OmitHost: true, Path: slashed}).String()
-	db, err := sql.Open("sqlite", name+"?"+q.Encode())
+	name += "?" + q.Encode()
+	if how != "" {
+		name += "&" + how
+	}
+	db, err := sql.Open("sqlite", name)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/store"
@@ -240,9 +241,15 @@ func (s *Store) Snapshot(ctx context.Context, path string) error {
 		return fmt.Errorf("snapshot: %w", err)
 	}
 	err = c.once("VACUUM INTO ?", part)
-	if err := errors.Join(err, c.close()); err != nil {
+	if err = errors.Join(err, c.close()); err == nil {
+		err = markCopy(ctx, part)
+	}
+	if err != nil {
 		os.Remove(part)
 		return fmt.Errorf("snapshot: %w", err)
+	}
+	if err := os.Chmod(part, 0o600); err != nil {
+		return fmt.Errorf("snapshot: %w", osError(err))
 	}
 	if err := syncFile(part); err != nil {
 		return fmt.Errorf("snapshot: %w", err)
@@ -251,6 +258,18 @@ func (s *Store) Snapshot(ctx context.Context, path string) error {
 		return fmt.Errorf("snapshot: %w", osError(err))
 	}
 	return syncDir(dir)
+}
+
+// markCopy writes into a copy that it is one, so that whoever opens it in the
+// place of the original knows, and does not go on where the original went on
+// already.
+func markCopy(ctx context.Context, path string) error {
+	c, err := dial(path, "journal_mode(MEMORY)", "synchronous(OFF)") // it is synced whole, and has no name yet
+	if err != nil {
+		return err
+	}
+	tx := sqlstore.NewTx(ctx, c, sqlstore.SQLite, false, classify)
+	return errors.Join(tx.SetMeta(store.CopyMark, time.Now().UTC().Format(time.RFC3339)), c.close())
 }
 
 // osError gives the store's meaning to what the file system says.

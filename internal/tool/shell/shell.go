@@ -126,6 +126,14 @@ func EndLeftovers(owner string) int {
 	return killMarked(markName + "=" + owner + "-")
 }
 
+// Leftovers counts what EndLeftovers would end.
+func Leftovers(owner string) int {
+	if owner == "" {
+		return 0
+	}
+	return signalMarked(markName+"="+owner+"-", 0)
+}
+
 func check(c tool.Call, in input) error {
 	switch {
 	case strings.TrimSpace(in.Command) == "":
