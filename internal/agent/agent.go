@@ -45,6 +45,12 @@ type Profile struct {
 	// Answerers may answer a run's questions besides the owner.
 	Answerers []mercury.Role
 
+	// Patience is how long a question of the run waits for its answer; zero:
+	// as long as the engine lets it. Hush says until when nobody is told of a
+	// question asked at t; nil: they are told at once.
+	Patience time.Duration
+	Hush     func(t time.Time) time.Time
+
 	// Image reads a picture that came with a message. Nil: pictures are only
 	// named.
 	Image func(mercury.File) ([]byte, error)
