@@ -71,10 +71,8 @@ func plainSpec(text string) (string, bool) {
 	if len(fields) < 4 || strings.Trim(first, "0123456789,-") != "" {
 		return "", false
 	}
-	for _, f := range fields[1:3] {
-		if strings.Trim(f, "0123456789,-*/?") != "" {
-			return "", false
-		}
+	if strings.Trim(fields[1], "0123456789,-*/?") != "" {
+		return "", false
 	}
 	return strings.Join(fields, " "), true
 }

@@ -23,6 +23,7 @@ func TestPhrasesAreReadByRule(t *testing.T) {
 	for said, want := range map[string]string{
 		"0 9 * * 1-5":                             "0 9 * * 1-5",
 		"@daily":                                  "@daily",
+		"0 0 L * *":                               "0 0 L * *",
 		"@every 90m":                              "every 90m",
 		"every weekday at 8":                      "0 8 * * 1-5",
 		"at 8 every weekday":                      "0 8 * * 1-5",
