@@ -142,6 +142,9 @@ func (t tools) add() tool.Tool {
 		},
 		Run: func(ctx context.Context, c tool.Call, in addInput) (tool.Output, error) {
 			s, sch, err := t.make(ctx, c, in)
+			if err == nil {
+				err = granted(c, settings(c, sch))
+			}
 			if err != nil {
 				return tool.Output{}, err
 			}
@@ -171,6 +174,17 @@ func (s *Schedules) card(ctx context.Context, sch store.Schedule) string {
 		return sch.Name + ": " + sch.Spec
 	}
 	return text
+}
+
+// granted reports an error unless the gate let the accesses of a call through.
+func granted(c tool.Call, need []mercury.Access) error {
+	for _, a := range need {
+		ok := slices.ContainsFunc(c.Granted, func(g mercury.Access) bool { return g.Kind == a.Kind && g.Target == a.Target && g.Detail == a.Detail })
+		if !ok {
+			return &mercury.Error{Kind: mercury.Denied, Err: errors.New("changing schedules was not allowed")}
+		}
+	}
+	return nil
 }
 
 func engineTx(tx store.Tx) (*engine.Tx, error) {
@@ -240,6 +254,18 @@ func (in updateInput) draft() Draft {
 	return d
 }
 
+// needs is what a change touches. Only what is a reminder before and after is
+// no more than a note.
+func (in updateInput) needs(c tool.Call, before, after store.Schedule) []mercury.Access {
+	if in.draft() == (Draft{}) {
+		return putAside(c, before)
+	}
+	if was := settings(c, before); was[0].Kind == mercury.Settings {
+		return was
+	}
+	return settings(c, after)
+}
+
 func (t tools) find(ctx context.Context, c tool.Call, id string) (*Schedules, store.Schedule, error) {
 	s, err := t.schedules()
 	if err != nil {
@@ -264,10 +290,11 @@ func (t tools) update() tool.Tool {
 			if err != nil {
 				return nil, err
 			}
+			after := sch
 			if d := in.draft(); d != (Draft{}) {
-				return settings(c, sch), s.apply(&sch, d, s.opts.Clock.Now())
+				err = s.apply(&after, d, s.opts.Clock.Now())
 			}
-			return putAside(c, sch), nil
+			return in.needs(c, sch, after), err
 		},
 		Show: func(ctx context.Context, c tool.Call, in updateInput) string {
 			s, sch, err := t.find(ctx, c, in.ID)
@@ -286,6 +313,9 @@ func (t tools) update() tool.Tool {
 				if err := s.apply(&after, d, s.opts.Clock.Now()); err != nil {
 					return tool.Output{}, err
 				}
+			}
+			if err := granted(c, in.needs(c, sch, after)); err != nil {
+				return tool.Output{}, err
 			}
 			text := "Changed.\n" + s.card(ctx, after)
 			switch {
@@ -365,6 +395,9 @@ func (t tools) cancel() tool.Tool {
 		},
 		Run: func(ctx context.Context, c tool.Call, in cancelInput) (tool.Output, error) {
 			s, sch, err := t.find(ctx, c, in.ID)
+			if err == nil {
+				err = granted(c, putAside(c, sch))
+			}
 			if err != nil {
 				return tool.Output{}, err
 			}
