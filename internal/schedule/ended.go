@@ -47,6 +47,9 @@ func (s *Schedules) ended(tx *engine.Tx, run mercury.Run) error {
 		}
 	case mercury.RunFailed, mercury.RunDead:
 		o.Outcome, o.Reason = "failed", run.Error
+		if run.ErrorCode == codeInterrupted {
+			o.State = store.OccurrenceInterrupted
+		}
 		if !o.Rehearsal {
 			sch.Fails++
 		}

@@ -56,7 +56,7 @@ func (s *Schedules) occurrence(ctx context.Context, w *engine.Work) error {
 		case err != nil:
 			return err
 		case r.Failed != "":
-			return s.fail(ctx, w, "precheck", "The precheck did not run: "+r.Failed)
+			return s.fail(ctx, w, r.code(), r.why("precheck"))
 		case r.Exit != 0:
 			return s.settleSkipped(ctx, w, "the precheck said no"+reasonOf(r.Text))
 		}
@@ -68,7 +68,7 @@ func (s *Schedules) occurrence(ctx context.Context, w *engine.Work) error {
 		case err != nil:
 			return err
 		case r.Failed != "":
-			return s.fail(ctx, w, "command", "The command did not run: "+r.Failed)
+			return s.fail(ctx, w, r.code(), r.why("command"))
 		case r.Exit != 0:
 			return s.fail(ctx, w, "command", fmt.Sprintf("The command ended with exit code %d%s", r.Exit, reasonOf(r.Text)))
 		case strings.TrimSpace(r.Text) == "":
@@ -142,7 +142,30 @@ type ran struct {
 	Exit   int      `json:"exit,omitempty"`
 	Failed string   `json:"failed,omitempty"` // why it did not run, or nobody knows
 	Taint  []string `json:"taint,omitempty"`
+
+	unknown bool // it was cut off: what it did is not known
 }
+
+// codeInterrupted is the code of a run whose command was cut off.
+const codeInterrupted = "interrupted"
+
+func (r ran) code() string {
+	if r.unknown {
+		return codeInterrupted
+	}
+	return "command"
+}
+
+func (r ran) why(what string) string {
+	if r.unknown {
+		return "The " + what + " was cut off: " + r.Failed
+	}
+	return "The " + what + " did not run: " + r.Failed
+}
+
+// ruleReads is the rule by which a command passes that can only read: it may
+// run again.
+const ruleReads = "command.argv"
 
 // command runs one command of an occurrence through the gate, once. What needs
 // a person's word waits for it.
@@ -181,6 +204,9 @@ func (s *Schedules) command(ctx context.Context, w *engine.Work, sch store.Sched
 	case p.Question != nil:
 		return ran{}, s.ask(ctx, w, sch, *p.Question)
 	}
+	if p.Judgement.Rule == ruleReads {
+		step.Effect = mercury.Read
+	}
 	done, err := w.Do(ctx, step, func(ctx context.Context) (engine.StepResult, error) {
 		out, err := p.Run(ctx)
 		if err != nil {
@@ -201,7 +227,7 @@ func (s *Schedules) command(ctx context.Context, w *engine.Work, sch store.Sched
 func recall(s mercury.Step) ran {
 	var r ran
 	if s.State != mercury.StepDone {
-		return ran{Failed: s.Error}
+		return ran{Failed: s.Error, unknown: s.State == mercury.StepUnknown}
 	}
 	if err := json.Unmarshal(s.Output, &r); err != nil {
 		return ran{Failed: "what it printed cannot be read"}

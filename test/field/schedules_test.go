@@ -1,0 +1,239 @@
+//go:build unix
+
+package field
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mercury-agent/mercury/internal/api"
+	"github.com/mercury-agent/mercury/internal/api/client"
+	"github.com/mercury-agent/mercury/internal/channel/relay/relaytest"
+	"github.com/mercury-agent/mercury/internal/llm/llmtest"
+	"github.com/mercury-agent/mercury/internal/schedule"
+)
+
+// plan adds a schedule.
+func (h *house) plan(d schedule.Draft) api.Schedule {
+	h.t.Helper()
+	s, err := h.client.AddSchedule(brief(h.t), client.Draft{Draft: d})
+	if err != nil {
+		h.t.Fatalf("add a schedule: %v", err)
+	}
+	return s
+}
+
+// became waits until a schedule has n occurrences, none at work, and returns
+// them, the oldest first.
+func (h *house) became(id string, n int) []api.Occurrence {
+	h.t.Helper()
+	var rows []api.Occurrence
+	h.until(fmt.Sprintf("%d occurrences of %s", n, id), func() bool {
+		page, err := h.client.Occurrences(h.t.Context(), id, nil)
+		if err != nil {
+			return false
+		}
+		rows = page.Items
+		return len(rows) >= n && !slices.ContainsFunc(rows, func(o api.Occurrence) bool { return o.EndedAt == nil })
+	})
+	slices.Reverse(rows)
+	return rows
+}
+
+func (h *house) now(id string) {
+	h.t.Helper()
+	if _, err := h.client.RunSchedule(brief(h.t), id, false); err != nil {
+		h.t.Fatalf("run %s: %v", id, err)
+	}
+}
+
+func TestF34_AScheduleThatWasAddedIsThereAfterAKill(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, llmtest.Script{}).live()
+	s := h.plan(schedule.Draft{Name: "digest", When: "every weekday at 8", Prompt: "what is new?"})
+	h.life.kill()
+	h.live()
+	page, err := h.client.Schedules(brief(t), nil)
+	if err != nil || len(page.Items) != 1 || page.Items[0].ID != s.ID || page.Items[0].Next[0] != s.Next[0] {
+		t.Errorf("after the kill: %+v, %v", page.Items, err)
+	}
+}
+
+func TestF41_AModelThatFailsIsNoScheduleThatRan(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, llmtest.Script{Rules: []llmtest.Rule{{Fault: "401"}}}).start()
+	s := h.plan(schedule.Draft{Name: "digest", When: "@yearly", Prompt: "what is new?", Destination: "relay/room"})
+	h.now(s.ID)
+	o := h.became(s.ID, 1)[0]
+	if o.Outcome != "failed" || o.Reason == "" {
+		t.Errorf("it is %s, %s: %s", o.State, o.Outcome, o.Reason)
+	}
+	if said := h.showed("room", 1); !strings.Contains(said[0], "reason: provider_auth") {
+		t.Errorf("said %q", said)
+	}
+	h.now(s.ID)
+	h.became(s.ID, 2)
+	h.showedAny("room", "failed twice in a row")
+}
+
+func TestF43_AnAnswerThatAFilterEmptiedIsAFailure(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, llmtest.Script{Rules: []llmtest.Rule{{Fault: llmtest.ContentFilter, Any: true}}}).start()
+	s := h.plan(schedule.Draft{Name: "digest", When: "@yearly", Prompt: "what is new?", Destination: "relay/room"})
+	h.now(s.ID)
+	if o := h.became(s.ID, 1)[0]; o.Outcome != "failed" || o.Reason == "" {
+		t.Errorf("it is %s, %s: %s", o.State, o.Outcome, o.Reason)
+	}
+	h.showed("room", 1)
+}
+
+func TestF44_WithoutADestinationTheResultIsReadAtHome(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, llmtest.Script{Rules: []llmtest.Rule{{Match: "news", Reply: "None.", Times: 1}, {Match: "news", Fault: "401"}}}).start()
+	s := h.plan(schedule.Draft{Name: "digest", When: "@yearly", Prompt: "news?"})
+	h.now(s.ID)
+	h.became(s.ID, 1)
+	if got := h.texts("local/default", "note"); !slices.Equal(got, []string{"None."}) {
+		t.Errorf("read at home: %q", got)
+	}
+	h.now(s.ID)
+	h.became(s.ID, 2)
+	if got := h.texts("local/default", "note"); len(got) != 2 || !strings.HasPrefix(got[1], "digest: ") {
+		t.Errorf("a failure: %q", got)
+	}
+}
+
+func TestF46_AToolThatFailsOnTheWayLosesNoResult(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, llmtest.Script{Rules: []llmtest.Rule{
+		{Match: "report", Tools: []llmtest.Call{{Name: "read_file", Args: json.RawMessage(`{"path":"nothing.txt"}`)}}},
+		{After: ".", Reply: "The report: all well."},
+	}}).start()
+	s := h.plan(schedule.Draft{Name: "report", When: "@yearly", Prompt: "report", Destination: "relay/room"})
+	h.now(s.ID)
+	if o := h.became(s.ID, 1)[0]; o.State != "ran" || o.Outcome != "done" {
+		t.Errorf("it is %s, %s: %s", o.State, o.Outcome, o.Reason)
+	}
+	if said := h.showed("room", 1); said[0] != "The report: all well." {
+		t.Errorf("said %q", said)
+	}
+	h.sound()
+}
+
+func TestF50_ADeliveryThatFailsIsSentAgainAndTheWorkIsNotDoneAgain(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, llmtest.Script{Rules: []llmtest.Rule{{Match: "dear", Reply: "Done at great cost."}}}).start()
+	h.bridge.Fail(relaytest.Unavailable, relaytest.Flood, relaytest.Unavailable)
+	s := h.plan(schedule.Draft{Name: "dear", When: "@yearly", Prompt: "dear work", Destination: "relay/room"})
+	h.now(s.ID)
+	if said := h.showed("room", 1); said[0] != "Done at great cost." {
+		t.Errorf("said %q", said)
+	}
+	if n := len(h.model.Requests()); n != 1 {
+		t.Errorf("the model was asked %d times", n)
+	}
+	if rows := h.became(s.ID, 1); len(rows) != 1 || rows[0].Outcome != "done" {
+		t.Errorf("rows %+v", rows)
+	}
+}
+
+func TestAQuestionOfAScheduleWaitsForTheOwnerAndMoreThanThreeAreRefused(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, asks).start()
+	var all []api.Schedule
+	for i := range 4 {
+		s := h.plan(schedule.Draft{Name: fmt.Sprint("job ", i), When: "@yearly", Prompt: "go", Destination: "relay/room"})
+		all = append(all, s)
+		h.now(s.ID)
+		if i < 3 {
+			q := h.question(s.ConversationID)
+			if life := q.ExpiresAt.Sub(q.CreatedAt); life < 11*time.Hour || life > 13*time.Hour {
+				t.Errorf("the question lives %v", life)
+			}
+		}
+	}
+	// The fourth is refused at once, and goes on without.
+	if o := h.became(all[3].ID, 1)[0]; o.Outcome != "done" {
+		t.Errorf("the fourth is %s, %s: %s", o.State, o.Outcome, o.Reason)
+	}
+	h.showedAny("room", "nobody can be asked here")
+	h.answer(h.question(all[0].ConversationID), "once")
+	h.became(all[0].ID, 1)
+	if got := h.file("ran.txt"); got != "ran\ntwice\n" {
+		t.Errorf("the command left %q", got)
+	}
+	h.sound()
+}
+
+func TestARehearsalSettlesWhatAScheduleMayDo(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, llmtest.Script{Rules: []llmtest.Rule{
+		{Match: "go", Tools: []llmtest.Call{command("touch ran.txt")}},
+		{After: ".", Reply: "Then: {{tool}}"},
+	}}).start()
+	s := h.plan(schedule.Draft{Name: "job", When: "@yearly", Prompt: "go", Destination: "relay/room"})
+	if _, err := h.client.RunSchedule(brief(t), s.ID, true); err != nil {
+		t.Fatal(err)
+	}
+	h.answer(h.question(s.ConversationID), "once")
+	if o := h.became(s.ID, 1)[0]; !o.Rehearsal || o.Outcome != "done" {
+		t.Errorf("the rehearsal is %+v", o)
+	}
+	if err := os.Remove(filepath.Join(h.workspace, "ran.txt")); err != nil {
+		t.Fatal(err)
+	}
+	h.now(s.ID) // unwatched, and nobody is asked
+	if o := h.became(s.ID, 2)[1]; o.Outcome != "done" {
+		t.Errorf("then it is %s, %s: %s", o.State, o.Outcome, o.Reason)
+	}
+	if _, err := os.Stat(filepath.Join(h.workspace, "ran.txt")); err != nil {
+		t.Errorf("what was granted was not done: %v", err)
+	}
+	h.sound()
+}
+
+// R44: what was sent bears the name of its schedule and its time, so that a
+// second attempt of the same occurrence is the same message.
+func TestARemindersDeliveryIsNamedAfterItsTime(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, llmtest.Script{}).start()
+	s := h.plan(schedule.Draft{When: "in 1 second", Send: "The tea is ready.", Destination: "relay/room"})
+	if said := h.showed("room", 1); said[0] != "The tea is ready." {
+		t.Errorf("said %q", said)
+	}
+	h.became(s.ID, 1)
+	if n := len(h.model.Requests()); n != 0 {
+		t.Errorf("the model was asked %d times", n)
+	}
+	h.stop()
+	h.start()
+	h.quiet(s.ConversationID, 0)
+	if n := len(h.shown("room")); n != 1 {
+		t.Errorf("shown %d times", n)
+	}
+}
+
+func TestF140_StatusAnswersAtOnceWithFortySchedules(t *testing.T) {
+	h := newHouse(t, llmtest.Script{}).live()
+	for i := range 40 {
+		h.plan(schedule.Draft{Name: fmt.Sprint(i), When: "every weekday at 8", Prompt: "what is new?"})
+	}
+	best := time.Hour
+	for range 5 {
+		began := time.Now()
+		if code, out := h.run("status"); code != 0 {
+			t.Fatalf("code %d: %s", code, out)
+		}
+		best = min(best, time.Since(began))
+	}
+	t.Logf("status took %v", best)
+	if best > 150*time.Millisecond {
+		t.Errorf("status took %v at best", best)
+	}
+}
