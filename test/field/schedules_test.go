@@ -17,6 +17,7 @@ import (
 	"github.com/mercury-agent/mercury/internal/channel/relay/relaytest"
 	"github.com/mercury-agent/mercury/internal/llm/llmtest"
 	"github.com/mercury-agent/mercury/internal/schedule"
+	"github.com/mercury-agent/mercury/internal/testenv"
 )
 
 // plan adds a schedule.
@@ -235,5 +236,64 @@ func TestF140_StatusAnswersAtOnceWithFortySchedules(t *testing.T) {
 	t.Logf("status took %v", best)
 	if best > 150*time.Millisecond {
 		t.Errorf("status took %v at best", best)
+	}
+}
+
+// resident is the memory of a process, in bytes.
+func resident(t *testing.T, pid int) int64 {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		testenv.Missing(t, "/proc", "run the test on Linux")
+	}
+	var all, pages int64
+	if _, err := fmt.Sscan(string(b), &all, &pages); err != nil {
+		t.Fatal(err)
+	}
+	return pages * int64(os.Getpagesize())
+}
+
+func TestF137_FiveHundredSessionsLeaveMemoryAndDiskAsTheyWere(t *testing.T) {
+	h := newHouse(t, llmtest.Script{Default: "Noted."}).live()
+	talk := func(from, to int) {
+		for i := from; i < to; i++ {
+			name := fmt.Sprintf("session-%d", i)
+			h.say(name, "hello", "")
+			if i%50 == 49 {
+				h.quiet("local/"+name, 1)
+			}
+		}
+		h.until("all runs to end", func() bool {
+			st, err := h.client.Status(h.t.Context())
+			if err != nil {
+				return false
+			}
+			for _, lane := range st.Lanes {
+				if lane.Queued+lane.Running > 0 {
+					return false
+				}
+			}
+			return true
+		})
+	}
+	s := h.plan(schedule.Draft{Name: "tick", When: "@seconds * * * * * *", Send: "tick"})
+	talk(0, 100)
+	early := resident(t, h.life.cmd.Process.Pid)
+	talk(100, 500)
+	late := resident(t, h.life.cmd.Process.Pid)
+	t.Logf("after 100 sessions %d KB, after 500 %d KB", early>>10, late>>10)
+	const most = 24 << 20
+	if late-early > most {
+		t.Errorf("memory grew by %d KB in 400 sessions", (late-early)>>10)
+	}
+	if late > 120<<20 {
+		t.Errorf("the process holds %d KB", late>>10)
+	}
+	if _, err := h.client.RemoveSchedule(brief(t), s.ID); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(filepath.Join(h.home.Dir(), "mercury.db"))
+	if err != nil || info.Size() > 16<<20 {
+		t.Errorf("the database: %v, %v", info.Size(), err)
 	}
 }
