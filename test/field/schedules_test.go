@@ -297,3 +297,60 @@ func TestF137_FiveHundredSessionsLeaveMemoryAndDiskAsTheyWere(t *testing.T) {
 		t.Errorf("the database: %v, %v", info.Size(), err)
 	}
 }
+
+func TestWhatTheModelSchedulesIsShownFirstAndCanBeUndone(t *testing.T) {
+	t.Parallel()
+	task := func(args string) []llmtest.Call { return []llmtest.Call{{Name: "schedule_task", Args: json.RawMessage(args)}} }
+	h := newHouse(t, llmtest.Script{Rules: []llmtest.Rule{
+		{Match: "remind", Tools: task(`{"delay_seconds":86400,"description":"tea","text":"The tea is ready."}`)},
+		{Match: "digest", Tools: task(`{"when":"every weekday at 8","description":"digest","prompt":"what is new?","zone":"Asia/Tokyo"}`)},
+		{Match: "nonsense", Tools: task(`{"when":"when pigs fly","description":"x","text":"y"}`)},
+		{Match: "cancel", Tools: []llmtest.Call{{Name: "cancel_scheduled_task", Args: json.RawMessage(`{"id":"digest"}`)}}},
+		{After: ".", Reply: "Then: {{tool}}"},
+	}}).start()
+	names := func() (out []string) {
+		page, err := h.client.Schedules(h.t.Context(), nil)
+		if err != nil {
+			t.Error(err)
+		}
+		for _, s := range page.Items {
+			out = append(out, s.Name)
+		}
+		return out
+	}
+	h.say("room", "remind me", "")
+	h.quiet("local/room", 1)
+	if got := names(); !slices.Equal(got, []string{"tea"}) {
+		t.Errorf("a reminder: %v", got)
+	}
+	h.say("room", "digest please", "")
+	q := h.question("local/room")
+	for _, want := range []string{"Asia/Tokyo", "every weekday at 8 (0 8 * * 1-5)", "Next: ", "+0900", "Goes to: local/room", "Cost: unknown", "Alone it may not: "} {
+		if !strings.Contains(q.Body, want) {
+			t.Errorf("the card does not say %q:\n%s", want, q.Body)
+		}
+	}
+	if got := names(); len(got) != 1 {
+		t.Errorf("before the answer: %v", got)
+	}
+	h.answer(q, "once")
+	h.quiet("local/room", 2)
+	h.say("room", "nonsense", "")
+	h.quiet("local/room", 3)
+	if said := h.texts("local/room", "assistant"); !strings.Contains(said[len(said)-1], "cannot be read") {
+		t.Errorf("of nonsense: %q", said)
+	}
+	h.say("room", "cancel it", "")
+	run := h.quiet("local/room", 4)[3]
+	if got := names(); !slices.Equal(got, []string{"tea"}) {
+		t.Errorf("cancelled: %v", got)
+	}
+	u, err := h.client.Undo(brief(t), run.ID, "", true)
+	if err != nil || len(u.Changes) != 1 || !u.Changes[0].Can {
+		t.Errorf("undone: %+v, %v", u, err)
+	}
+	if got := names(); !slices.Equal(got, []string{"digest", "tea"}) {
+		t.Errorf("after undo: %v", got)
+	}
+	h.sound()
+}
