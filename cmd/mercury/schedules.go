@@ -89,6 +89,7 @@ func draftFlags(c *cobra.Command, d *schedule.Draft) (when func([]string) error)
 	f.StringVar(&d.Command, "command", "", "a command whose output is sent, or is given to --prompt; nothing printed is nothing sent")
 	f.StringVar(&d.Skill, "skill", "", "the skill that the agent uses")
 	f.StringVar(&d.Precheck, "precheck", "", "a command that skips a time when it fails, before any model is asked")
+	f.StringVar(&d.Watch, "watch", "", "a file or URL: --prompt is asked only when it changed, about what changed")
 	f.StringVar(&d.Destination, "to", "", "address its results go to, such as telegram/12345")
 	return func(args []string) error {
 		given := 0

@@ -51,6 +51,10 @@ type Profile struct {
 	Patience time.Duration
 	Hush     func(t time.Time) time.Time
 
+	// Silent says of an answer that it is kept and shown to nobody. Nil: each
+	// is shown.
+	Silent func(text string) bool
+
 	// Image reads a picture that came with a message. Nil: pictures are only
 	// named.
 	Image func(mercury.File) ([]byte, error)

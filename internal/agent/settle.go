@@ -35,7 +35,11 @@ func (t *turn) settle(ctx context.Context, end ending) (ended bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	for _, address := range t.addresses() {
+	to := t.addresses()
+	if t.profile.Silent != nil && len(files) == 0 && t.profile.Silent(shown) {
+		to = nil
+	}
+	for _, address := range to {
 		if len(files) == 0 && slices.Contains(said[address], strings.TrimSpace(shown)) {
 			continue // a tool sent these very words there: people read them once
 		}

@@ -31,6 +31,7 @@ type Schedule struct {
 	Skill          string    `json:"skill,omitempty"`
 	Command        string    `json:"command,omitempty"`
 	Precheck       string    `json:"precheck,omitempty"`
+	Watch          string    `json:"watch,omitempty" doc:"a file or URL: nothing is done unless it changed"`
 	Destination    string    `json:"destination"`
 	ConversationID string    `json:"conversation_id" doc:"where its occurrences are worked on"`
 	Rehearsed      bool      `json:"rehearsed,omitempty"`
@@ -49,7 +50,7 @@ type Occurrence struct {
 	DueAt      time.Time  `json:"due_at"`
 	State      string     `json:"state" doc:"ran, late, missed, skipped or interrupted"`
 	Reason     string     `json:"reason,omitempty"`
-	Outcome    string     `json:"outcome,omitempty" doc:"of one that ran: done or failed; empty while it is at work"`
+	Outcome    string     `json:"outcome,omitempty" doc:"of one that ran: done, silent (it had nothing to say) or failed; empty while it is at work"`
 	RunID      string     `json:"run_id,omitempty"`
 	Manual     bool       `json:"manual,omitempty" doc:"somebody asked for it"`
 	Rehearsal  bool       `json:"rehearsal,omitempty"`
@@ -70,7 +71,7 @@ func (o Occurrence) Text() store.Occurrence {
 
 func wireSchedule(v schedule.View) Schedule {
 	s := Schedule{ID: v.ID, Name: v.Name, State: v.State, Reason: v.Reason, When: v.Said, Spec: v.Spec, Zone: v.ZoneName, OwnZone: v.Zone != "",
-		Missed: v.Missed, Action: v.Action, Prompt: v.Text, Skill: v.Skill, Command: v.Command, Precheck: v.Precheck, Destination: v.Destination,
+		Missed: v.Missed, Action: v.Action, Prompt: v.Text, Skill: v.Skill, Command: v.Command, Precheck: v.Precheck, Watch: v.Watch, Destination: v.Destination,
 		ConversationID: schedule.Conversation(v.ID), Rehearsed: v.Rehearsed, Failures: v.Fails, Next: []string{}, Cost: v.CostText(), Card: v.Card(),
 		CreatedAt: v.CreatedAt, UpdatedAt: v.UpdatedAt}
 	if s.When == "" {

@@ -104,12 +104,9 @@ func (p *profiles) Profile(ctx context.Context, run mercury.Run, c mercury.Conve
 	}
 	provider, _, _ := config.SplitModel(p.config.Model)
 	service := p.config.Providers[provider]
-	set := p.tools
-	if p.outside != nil {
-		var err error
-		if set, err = p.outside.tools(ctx, p.gate, p.core, p.more); err != nil {
-			return agent.Profile{}, err
-		}
+	set, err := p.belted(ctx)
+	if err != nil {
+		return agent.Profile{}, err
 	}
 	profile := agent.Profile{
 		Name:   "main",
@@ -121,7 +118,7 @@ func (p *profiles) Profile(ctx context.Context, run mercury.Run, c mercury.Conve
 		Limits: agent.Limits{Steps: l.Steps, Tokens: l.Tokens, Time: time.Duration(l.Minutes) * time.Minute},
 	}
 	if run.Kind == schedule.Kind {
-		profile.Patience, profile.Hush = schedule.QuestionLife, p.hush
+		profile.Patience, profile.Hush, profile.Silent = schedule.QuestionLife, p.hush, schedule.Acknowledgement
 	}
 	return profile, nil
 }

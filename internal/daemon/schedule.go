@@ -23,10 +23,18 @@ import (
 // and the budget of this house.
 func newSchedules(p *profiles, e *engine.Engine, turn engine.Handler, node string, poll time.Duration, log *slog.Logger) *schedule.Schedules {
 	return schedule.New(e, schedule.Options{
-		Zone: p.zone, ZoneName: zoneName(p.zone), Turn: turn, Commands: p.tools,
+		Zone: p.zone, ZoneName: zoneName(p.zone), Turn: turn, Tools: p.belted,
 		Rights: p.scheduleRights, Narrow: p.narrow, Afford: p.afford,
 		Owner: node, Poll: poll, Log: log,
 	})
+}
+
+// belted are the tools of the main agent, behind the gate.
+func (p *profiles) belted(ctx context.Context) (*tool.Set, error) {
+	if p.outside == nil {
+		return p.tools, nil
+	}
+	return p.outside.tools(ctx, p.gate, p.core, p.more)
 }
 
 // zoneName is the IANA name of a zone, of the machine's as well.

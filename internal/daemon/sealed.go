@@ -115,6 +115,7 @@ func (t sealedTx) SaveJob(j store.Job) error   { return t.Tx.SaveJob(t.job(j)) }
 func (t sealedTx) schedule(s store.Schedule) store.Schedule {
 	s.Name, s.Reason, s.Said = t.secrets.Hide(s.Name), t.secrets.Hide(s.Reason), t.secrets.Hide(s.Said)
 	s.Text, s.Command, s.Precheck = t.secrets.Hide(s.Text), t.secrets.Hide(s.Command), t.secrets.Hide(s.Precheck)
+	s.Watch = t.secrets.Hide(s.Watch)
 	return s
 }
 

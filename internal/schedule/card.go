@@ -96,6 +96,9 @@ func (v View) does() string {
 		}
 		return "Runs: " + v.Command + "\nThen: " + text
 	}
+	if v.Watch != "" {
+		return "When this has changed: " + v.Watch + "\nThen: " + text
+	}
 	if v.Precheck != "" {
 		return "If this succeeds: " + v.Precheck + "\nThen: " + text
 	}

@@ -52,6 +52,7 @@ type Draft struct {
 	Send        string `json:"send,omitempty" doc:"a text that is sent as it is, without a model"`
 	Command     string `json:"command,omitempty" doc:"a command whose output is sent, or is given to the prompt"`
 	Precheck    string `json:"precheck,omitempty" doc:"a command that skips an occurrence when it fails"`
+	Watch       string `json:"watch,omitempty" doc:"a file or URL that is looked at: only what changed in it reaches the prompt, and nothing happens unless something did"`
 	Destination string `json:"destination,omitempty" doc:"address the result goes to, as channel/place; empty: the conversation it was made in"`
 }
 
@@ -170,18 +171,18 @@ func (s *Schedules) when(sch *store.Schedule, d Draft, now time.Time) error {
 
 // action reads what a draft wants done; exactly one thing.
 func action(sch *store.Schedule, d Draft) error {
-	for _, text := range []string{d.Prompt, d.Send, d.Command, d.Precheck, d.Skill, d.Name} {
+	for _, text := range []string{d.Prompt, d.Send, d.Command, d.Precheck, d.Skill, d.Name, d.Watch} {
 		if len(text) > textMax {
 			return refuse(fmt.Sprintf("it says more than %d bytes", textMax), "")
 		}
 	}
 	switch {
-	case d.Send != "" && (d.Prompt != "" || d.Skill != "" || d.Command != "" || d.Precheck != ""):
-		return refuse("a fixed text is sent without anything else", "Leave out the prompt, the skill, the command and the precheck.")
+	case d.Send != "" && (d.Prompt != "" || d.Skill != "" || d.Command != "" || d.Precheck != "" || d.Watch != ""):
+		return refuse("a fixed text is sent without anything else", "Leave out the prompt, the skill, the command, the watch and the precheck.")
 	case d.Skill != "" && d.Command != "":
 		return refuse("it uses either a skill or a command", "")
 	case d.Send != "":
-		sch.Action, sch.Text, sch.Skill, sch.Command, sch.Precheck = ActionSend, d.Send, "", "", ""
+		sch.Action, sch.Text, sch.Skill, sch.Command, sch.Precheck, sch.Watch = ActionSend, d.Send, "", "", "", ""
 	case d.Skill != "":
 		sch.Action, sch.Skill, sch.Text, sch.Command = ActionSkill, d.Skill, d.Prompt, ""
 	case d.Command != "":
@@ -195,6 +196,12 @@ func action(sch *store.Schedule, d Draft) error {
 	}
 	if d.Precheck != "" {
 		sch.Precheck = d.Precheck
+	}
+	if d.Watch != "" {
+		sch.Watch = d.Watch
+	}
+	if sch.Watch != "" && sch.Action != ActionPrompt {
+		return refuse("what is watched needs a prompt that says what to do when it changed", "")
 	}
 	return nil
 }

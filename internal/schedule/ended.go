@@ -77,6 +77,10 @@ func (s *Schedules) tell(tx *engine.Tx, sch store.Schedule, o store.Occurrence, 
 		if err != nil || !found {
 			return err
 		}
+		if Acknowledgement(answer.Text) {
+			o.Outcome = "silent"
+			return tx.SaveOccurrence(o)
+		}
 		return note(tx, sch, run.ID, answer.Text, answer.Taint)
 	case o.Outcome != "failed":
 		return nil

@@ -204,6 +204,11 @@ func (s *Schedules) hindrance(tx *engine.Tx, sch store.Schedule) (string, error)
 	case !errors.Is(err, store.ErrNotFound):
 		return "", err
 	}
+	if sch.Watch != "" {
+		if why, err := s.enough(tx); why != "" || err != nil {
+			return why, err
+		}
+	}
 	if s.opts.Afford == nil || sch.Action == ActionCommand && sch.Text == "" {
 		return "", nil
 	}
@@ -219,6 +224,7 @@ type work struct {
 	Text      string `json:"text,omitempty"`
 	Command   string `json:"command,omitempty"`
 	Precheck  string `json:"precheck,omitempty"`
+	Watch     string `json:"watch,omitempty"`
 	Late      string `json:"late,omitempty"`
 	Rehearsal bool   `json:"rehearsal,omitempty"`
 }
@@ -264,7 +270,7 @@ func (s *Schedules) begin(ctx context.Context, tx *engine.Tx, sch store.Schedule
 		return err
 	}
 	in := work{Schedule: sch.ID, Name: sch.Name, Due: o.DueAt.In(zone).Format(time.RFC3339), Action: sch.Action, Text: text,
-		Command: sch.Command, Precheck: sch.Precheck, Rehearsal: o.Rehearsal}
+		Command: sch.Command, Precheck: sch.Precheck, Watch: sch.Watch, Rehearsal: o.Rehearsal}
 	if o.State == store.OccurrenceLate {
 		in.Late = o.Reason
 	}
@@ -305,7 +311,7 @@ func (s *Schedules) enqueue(tx *engine.Tx, sch store.Schedule, o *store.Occurren
 		Actor: m.Actor, Mandate: m, Input: input}); err != nil {
 		return err
 	}
-	if in.Precheck != "" || in.Action == ActionCommand {
+	if in.Precheck != "" || in.Watch != "" || in.Action == ActionCommand {
 		return nil // what they print comes first
 	}
 	_, err = tx.Append(id, prompt(sch, o.RunID, in, "", nil))

@@ -384,3 +384,33 @@ func TestTheSameScheduleOnBothStoresRunsOnceEachTime(t *testing.T) {
 		equal(t, "sent", len(r.sent("local/default")), len(rows))
 	})
 }
+
+func TestAnAcknowledgementIsRecognisedAndAnAnswerIsNot(t *testing.T) {
+	for text, want := range map[string]bool{"HEARTBEAT_OK": true, " **HEARTBEAT_OK** ": true, "All quiet. HEARTBEAT_OK": true, "NO_REPLY": true,
+		"HEARTBEAT_OK " + strings.Repeat("x", 300): false, "I said HEARTBEAT_OK yesterday, and today the server is down": false, "": false, "ok": false} {
+		if got := Acknowledgement(text); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+}
+
+func TestWhatWatchesSpeaksThreeTimesADay(t *testing.T) {
+	within(t, Options{}, func(t *testing.T, r *rig) {
+		sch := r.add(Draft{When: "0 * * * *", Prompt: "x", Watch: "a.txt"})
+		for n := range mostUnasked {
+			o := occurrence(sch, r.clock.Now().Add(time.Duration(n)*time.Second), r.clock.Now())
+			o.State, o.Outcome = store.OccurrenceRan, "done"
+			r.update(func(tx *engine.Tx) error { return tx.InsertOccurrence(o) })
+		}
+		r.start()
+		time.Sleep(25 * time.Hour)
+		synctest.Wait()
+		rows := r.rows(sch.ID)[mostUnasked:]
+		for i, o := range rows {
+			spoke := strings.Contains(o.Reason, "unasked today")
+			if today := i < 23; today != spoke {
+				t.Errorf("%v is %s: %s", o.DueAt, o.State, o.Reason)
+			}
+		}
+	})
+}

@@ -47,9 +47,9 @@ type Options struct {
 	// Turn takes the turn of an occurrence that is a prompt. Nil: there are
 	// none.
 	Turn engine.Handler
-	// Commands holds run_command, through which commands and prechecks run.
-	// Nil: there are none.
-	Commands *tool.Set
+	// Tools are the tools behind their gate, of which commands, prechecks and
+	// watches use run_command, read_file and fetch_url. Nil: there are none.
+	Tools func(ctx context.Context) (*tool.Set, error)
 	// Skill is the prompt that uses a skill. Nil: there are no skills.
 	Skill func(ctx context.Context, name string) (string, error)
 	// Rights are those of a person who makes a schedule. Required to add any.

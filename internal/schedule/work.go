@@ -62,6 +62,18 @@ func (s *Schedules) occurrence(ctx context.Context, w *engine.Work) error {
 		}
 		output, taint = append(output, r.Text), append(taint, r.Taint...)
 	}
+	if in.Watch != "" {
+		r, err := s.look(ctx, w, sch, in.Watch)
+		switch {
+		case err != nil:
+			return err
+		case r.Failed != "":
+			return s.fail(ctx, w, "watch", in.Watch+" could not be looked at"+reasonOf(r.Failed))
+		case r.Text == "":
+			return s.settleSkipped(ctx, w, "nothing has changed")
+		}
+		output, taint = append(output, "What changed in "+in.Watch+":\n"+r.Text), append(taint, r.Taint...)
+	}
 	if in.Action == ActionCommand {
 		r, err := s.command(ctx, w, sch, "command", in.Command)
 		switch {
@@ -143,7 +155,8 @@ type ran struct {
 	Failed string   `json:"failed,omitempty"` // why it did not run, or nobody knows
 	Taint  []string `json:"taint,omitempty"`
 
-	unknown bool // it was cut off: what it did is not known
+	unknown bool                   // it was cut off: what it did is not known
+	commit  func(*engine.Tx) error // joins the commit that journals it
 }
 
 // codeInterrupted is the code of a run whose command was cut off.
@@ -167,15 +180,24 @@ func (r ran) why(what string) string {
 // run again.
 const ruleReads = "command.argv"
 
-// command runs one command of an occurrence through the gate, once. What needs
-// a person's word waits for it.
+// command runs one command of an occurrence through the gate, once.
 func (s *Schedules) command(ctx context.Context, w *engine.Work, sch store.Schedule, callID, command string) (ran, error) {
-	if s.opts.Commands == nil {
-		return ran{Failed: "commands do not run here"}, nil
+	return s.call(ctx, w, sch, callID, "run_command", map[string]any{"command": command}, plain)
+}
+
+// call makes one call of a tool through the gate. What needs a person's word
+// waits for it. read makes of the output what the journal keeps.
+func (s *Schedules) call(ctx context.Context, w *engine.Work, sch store.Schedule, callID, name string, input map[string]any, read func(tool.Output) ran) (ran, error) {
+	if s.opts.Tools == nil {
+		return ran{Failed: "there are no tools here"}, nil
+	}
+	tools, err := s.opts.Tools(ctx)
+	if err != nil {
+		return ran{}, err
 	}
 	run := w.Run()
-	args := mustJSON(map[string]string{"command": command})
-	step := engine.StepCall{CallID: callID, Kind: "tool", Name: "run_command", Effect: mercury.Once, Args: args}
+	args := mustJSON(input)
+	step := engine.StepCall{CallID: callID, Kind: "tool", Name: name, Effect: mercury.Once, Args: args}
 	for _, old := range w.Journal() {
 		if old.CallID == callID && old.State != mercury.StepStarted {
 			return recall(old), nil
@@ -185,7 +207,7 @@ func (s *Schedules) command(ctx context.Context, w *engine.Work, sch store.Sched
 	if err != nil {
 		return ran{}, err
 	}
-	call := tool.Call{ID: callID, RunID: run.ID, ConversationID: run.ConversationID, Name: "run_command", Args: args, Mandate: run.Mandate, Taint: sch.Taint}
+	call := tool.Call{ID: callID, RunID: run.ID, ConversationID: run.ConversationID, Name: name, Args: args, Mandate: run.Mandate, Taint: sch.Taint}
 	for _, q := range asked {
 		if q.CallID != callID {
 			continue
@@ -197,14 +219,14 @@ func (s *Schedules) command(ctx context.Context, w *engine.Work, sch store.Sched
 			return ran{Failed: "it was not allowed"}, nil
 		}
 	}
-	p := s.opts.Commands.Prepare(ctx, call)
+	p := tools.Prepare(ctx, call)
 	switch {
 	case p.Output != nil:
 		return ran{Failed: p.Output.Text}, nil
 	case p.Question != nil:
 		return ran{}, s.ask(ctx, w, sch, *p.Question)
 	}
-	if p.Judgement.Rule == ruleReads {
+	if p.Effect == mercury.Read || p.Judgement.Rule == ruleReads {
 		step.Effect = mercury.Read
 	}
 	done, err := w.Do(ctx, step, func(ctx context.Context) (engine.StepResult, error) {
@@ -212,10 +234,15 @@ func (s *Schedules) command(ctx context.Context, w *engine.Work, sch store.Sched
 		if err != nil {
 			return engine.StepResult{}, err
 		}
-		r := plain(out)
+		r := read(out)
 		return engine.StepResult{Output: mustJSON(r), Commit: func(tx *engine.Tx) error {
+			if r.commit != nil {
+				if err := r.commit(tx); err != nil {
+					return err
+				}
+			}
 			return tx.Audit(store.AuditRow{ID: mercury.NewID("au"), At: tx.Now(), Actor: run.Actor, Act: "judge", Subject: run.ID + "/" + callID,
-				Verdict: p.Judgement.Verdict.String(), Rule: p.Judgement.Rule, Detail: "run " + command})
+				Verdict: p.Judgement.Verdict.String(), Rule: p.Judgement.Rule, Detail: name + " " + string(args)})
 		}}, nil
 	})
 	if err != nil {

@@ -36,6 +36,7 @@ type Schedule struct {
 	Skill       string          `json:"skill,omitempty"`
 	Command     string          `json:"command,omitempty"`
 	Precheck    string          `json:"precheck,omitempty"` // a command that may skip an occurrence
+	Watch       string          `json:"watch,omitempty"`    // a file or URL: nothing is done unless it changed
 	Destination string          `json:"destination"`
 	Origin      string          `json:"origin,omitempty"` // conversation it was made in
 	Mandate     mercury.Mandate `json:"mandate"`          // frozen when it was made
@@ -70,7 +71,7 @@ type Occurrence struct {
 	DueAt      time.Time
 	State      string
 	Reason     string
-	Outcome    string // of one that ran: "done", "silent", "failed"; empty: still at work
+	Outcome    string // of one that ran: "done", "silent" (it had nothing to say), "failed"; empty: still at work
 	RunID      string // of one that needed a run
 	Manual     bool   // somebody asked for it
 	Rehearsal  bool

@@ -354,3 +354,37 @@ func TestWhatTheModelSchedulesIsShownFirstAndCanBeUndone(t *testing.T) {
 	}
 	h.sound()
 }
+
+func TestAWatchAsksOnlyAboutWhatChanged(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, llmtest.Script{Rules: []llmtest.Rule{{Match: "green", Reply: "HEARTBEAT_OK"}}, Default: "So: {{user}}"}).start()
+	path := filepath.Join(h.workspace, "prices.txt")
+	h.write(path, "tea 1\ncoffee 2\n")
+	s := h.plan(schedule.Draft{Name: "prices", When: "@yearly", Prompt: "tell me", Watch: "prices.txt", Destination: "relay/room"})
+	h.now(s.ID) // sees it for the first time
+	h.became(s.ID, 1)
+	h.now(s.ID)
+	for _, o := range h.became(s.ID, 2) {
+		if o.State != "skipped" {
+			t.Errorf("without a change it is %s: %s", o.State, o.Reason)
+		}
+	}
+	if n := len(h.model.Requests()); n != 0 {
+		t.Errorf("the model was asked %d times", n)
+	}
+	h.write(path, "tea 1\ncoffee 3\n")
+	h.now(s.ID)
+	h.became(s.ID, 3)
+	if said := h.showed("room", 1)[0]; !strings.Contains(said, "-coffee 2") || !strings.Contains(said, "+coffee 3") || strings.Contains(said, "+tea") {
+		t.Errorf("said %q", said)
+	}
+	h.write(path, "tea green\ncoffee 3\n")
+	h.now(s.ID)
+	if o := h.became(s.ID, 4)[3]; o.Outcome != "silent" {
+		t.Errorf("an acknowledgement: %s, %s", o.State, o.Outcome)
+	}
+	if n := len(h.shown("room")); n != 1 {
+		t.Errorf("shown %d times", n)
+	}
+	h.sound()
+}
