@@ -25,8 +25,18 @@ func newSchedules(p *profiles, e *engine.Engine, turn engine.Handler, node strin
 	return schedule.New(e, schedule.Options{
 		Zone: p.zone, ZoneName: zoneName(p.zone), Turn: turn, Tools: p.belted,
 		Rights: p.scheduleRights, Narrow: p.narrow, Afford: p.afford,
+		Heartbeat: schedule.Heartbeat{Every: time.Duration(p.config.Heartbeat.Every), Words: p.heartbeat}, Hush: p.hush,
 		Owner: node, Poll: poll, Log: log,
 	})
+}
+
+// heartbeat is what the owner wants looked after.
+func (p *profiles) heartbeat() (string, error) {
+	b, err := os.ReadFile(filepath.Join(p.home.Soul(), "heartbeat.md"))
+	if errors.Is(err, os.ErrNotExist) {
+		return "", nil
+	}
+	return string(b), err
 }
 
 // belted are the tools of the main agent, behind the gate.

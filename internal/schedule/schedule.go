@@ -61,6 +61,11 @@ type Options struct {
 	// it may run. Nil: always.
 	Afford func(tx store.Tx, s store.Schedule) (why string, err error)
 
+	// Heartbeat is the house's own schedule. Hush says until when nothing is
+	// sent unasked at t; zero, or nil: it may be.
+	Heartbeat Heartbeat
+	Hush      func(t time.Time) time.Time
+
 	// Owner names this process where several share the store, which they do
 	// with a positive Poll: then one of them at a time wakes for the
 	// schedules, and all look this often.
@@ -141,6 +146,9 @@ func (s *Schedules) once(ctx context.Context, rezoned *bool) (time.Time, error) 
 	if !*rezoned {
 		if err := s.rezone(ctx); err != nil {
 			return soon, err
+		}
+		if err := s.pulse(ctx); err != nil {
+			s.opts.Log.Warn("the heartbeat could not be set", "err", err)
 		}
 		*rezoned = true
 	}

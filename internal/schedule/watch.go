@@ -29,6 +29,9 @@ func seenKey(id string) string { return "schedules/seen/" + id }
 // looked: nothing the first time, and nothing when nothing did. What it saw is
 // remembered in the commit that journals the difference.
 func (s *Schedules) look(ctx context.Context, w *engine.Work, sch store.Schedule, target string) (ran, error) {
+	if target == heartbeatLook && sch.ID == heartbeatID {
+		return s.lookAround(ctx, w)
+	}
 	before, known := "", false
 	err := w.View(ctx, func(tx store.Tx) error {
 		text, err := tx.MetaValue(seenKey(sch.ID))
@@ -75,6 +78,11 @@ func difference(before, now string) string {
 // times a day. What they missed they see the next day.
 func (s *Schedules) enough(tx *engine.Tx) (string, error) {
 	now := s.opts.Clock.Now().In(s.opts.Zone)
+	if s.opts.Hush != nil {
+		if until := s.opts.Hush(now); !until.IsZero() {
+			return "quiet hours until " + until.In(s.opts.Zone).Format("15:04"), nil
+		}
+	}
 	midnight := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, s.opts.Zone)
 	said, watches := 0, map[string]bool{}
 	for after := ""; ; {

@@ -388,3 +388,41 @@ func TestAWatchAsksOnlyAboutWhatChanged(t *testing.T) {
 	}
 	h.sound()
 }
+
+func TestAHeartbeatAsksOnlyWhenSomethingChanged(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, llmtest.Script{Rules: []llmtest.Rule{{Match: "this is a heartbeat", Reply: "So: {{user}}"}}, Default: "Noted."})
+	if err := os.MkdirAll(h.home.Soul(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	h.write(filepath.Join(h.home.Soul(), "heartbeat.md"), "# Heartbeat\n\nWater the plants.\n")
+	h.add("heartbeat: { every: 10h }\n").start()
+	h.until("the heartbeat", func() bool {
+		page, err := h.client.Schedules(h.t.Context(), nil)
+		return err == nil && len(page.Items) == 1 && page.Items[0].Name == "heartbeat"
+	})
+	h.now("heartbeat")
+	h.became("heartbeat", 1)
+	if said := h.texts("local/default", "note"); len(said) != 1 || !strings.Contains(said[0], "Water the plants.") {
+		t.Errorf("said %q", said)
+	}
+	h.now("heartbeat")
+	if o := h.became("heartbeat", 2)[1]; o.State != "skipped" {
+		t.Errorf("nothing changed, and it is %s, %s", o.State, o.Outcome)
+	}
+	h.say("room", "hello", "")
+	run := h.quiet("local/room", 1)[0]
+	h.now("heartbeat")
+	h.became("heartbeat", 3)
+	if said := h.texts("local/default", "note"); len(said) != 2 || !strings.Contains(said[1], "+"+run.ID) {
+		t.Errorf("then %q", said)
+	}
+	h.stop()
+	h.write(filepath.Join(h.home.Soul(), "heartbeat.md"), "# Heartbeat\n")
+	h.start()
+	h.until("the heartbeat to rest", func() bool {
+		page, err := h.client.Schedules(h.t.Context(), nil)
+		return err == nil && page.Items[0].State == "paused"
+	})
+	h.sound()
+}
