@@ -33,10 +33,12 @@ const QuestionLife = 12 * time.Hour
 
 // Limits of what a schedule may hold.
 const (
-	nameMax  = 80          // characters
-	textMax  = 32 << 10    // bytes
-	mostKept = 500         // schedules
-	often    = time.Minute // the least between two turns of a model
+	nameMax  = 80                  // characters
+	textMax  = 32 << 10            // bytes
+	mostKept = 500                 // schedules
+	often    = time.Minute         // the least between two turns of a model
+	seldom   = 15 * time.Minute    // the least between reminders that need no question
+	listDone = 30 * 24 * time.Hour // how long one that came once stays on the list
 )
 
 // A Draft is what somebody wants scheduled, or changed: an empty field of a
@@ -242,14 +244,26 @@ func refuse(text, help string) error {
 
 // Add keeps a schedule.
 func (s *Schedules) Add(tx *engine.Tx, sch store.Schedule) error {
-	all, next, err := tx.Schedules(store.Page{Limit: 1000})
+	all, _, err := tx.Schedules(store.Page{Limit: 1000})
 	if err != nil {
 		return err
 	}
-	if len(all) >= mostKept || next != "" {
-		return &mercury.Error{Kind: mercury.Full, Err: fmt.Errorf("keep schedule: there are %d already", len(all)), Help: "Remove some first: `mercury schedules list`."}
+	now, live := tx.Now(), 0
+	for _, old := range all {
+		if old.State != store.ScheduleDone {
+			live++
+			continue
+		}
+		if now.Sub(old.CreatedAt) > listDone {
+			old.State = store.ScheduleRemoved
+			if err := tx.SaveSchedule(old); err != nil {
+				return err
+			}
+		}
 	}
-	now := tx.Now()
+	if live >= mostKept {
+		return &mercury.Error{Kind: mercury.Full, Err: fmt.Errorf("keep schedule: there are %d already", live), Help: "Remove some first: `mercury schedules list`."}
+	}
 	err = tx.InsertConversation(mercury.Conversation{ID: Conversation(sch.ID), Kind: "schedule", Title: sch.Name, CreatedAt: now, UpdatedAt: now})
 	if err != nil {
 		return fmt.Errorf("keep schedule: %w", err)

@@ -414,3 +414,20 @@ func TestWhatWatchesSpeaksThreeTimesADay(t *testing.T) {
 		}
 	})
 }
+
+func TestAClockThatWasFarAheadLeadsNoScheduleAstray(t *testing.T) {
+	within(t, Options{}, func(t *testing.T, r *rig) {
+		sch := r.add(Draft{When: "0 9 * * *", Send: "x", Missed: "skip"})
+		r.start()
+		time.Sleep(10 * time.Hour)
+		synctest.Wait()
+		equal(t, "before", r.states(sch.ID), []string{"01T09:00 ran"})
+		r.clock.move(60 * 24 * time.Hour) // a year of the wrong kind
+		synctest.Wait()
+		r.clock.move(-60*24*time.Hour - 2*time.Hour) // and right again, at 08:00
+		synctest.Wait()
+		time.Sleep(50 * time.Hour)
+		synctest.Wait()
+		equal(t, "after", r.states(sch.ID), []string{"01T09:00 ran", "02T09:00 ran", "03T09:00 ran"})
+	})
+}

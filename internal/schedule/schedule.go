@@ -118,9 +118,9 @@ const lease = 25 * time.Second
 // otherwise sleeps.
 func (s *Schedules) Run(ctx context.Context) error {
 	defer s.drop(ctx)
-	rezoned := false
+	var seen time.Time
 	for again := time.Second; ctx.Err() == nil; {
-		until, err := s.once(ctx, &rezoned)
+		until, err := s.once(ctx, &seen)
 		if err != nil && ctx.Err() == nil {
 			s.opts.Log.Warn("schedules could not be acted upon", "err", err, "again", again)
 			until, again = s.opts.Clock.Now().Add(again), min(2*again, time.Minute)
@@ -132,26 +132,30 @@ func (s *Schedules) Run(ctx context.Context) error {
 	return nil
 }
 
-// once does what is due and says when to look again.
-func (s *Schedules) once(ctx context.Context, rezoned *bool) (time.Time, error) {
+// once does what is due and says when to look again. seen is what the clock
+// showed when it last did; zero: never, or another process did since.
+func (s *Schedules) once(ctx context.Context, seen *time.Time) (time.Time, error) {
 	var soon time.Time
 	if s.opts.Poll > 0 {
 		soon = s.opts.Clock.Now().Add(s.opts.Poll)
 		held, err := s.take(ctx)
 		if err != nil || !held {
-			*rezoned = false
+			*seen = time.Time{}
 			return soon, err
 		}
 	}
-	if !*rezoned {
-		if err := s.rezone(ctx); err != nil {
+	now := s.opts.Clock.Now()
+	if now.Before(*seen) || seen.IsZero() {
+		if err := s.review(ctx); err != nil {
 			return soon, err
 		}
+	}
+	if seen.IsZero() {
 		if err := s.pulse(ctx); err != nil {
 			s.opts.Log.Warn("the heartbeat could not be set", "err", err)
 		}
-		*rezoned = true
 	}
+	*seen = now
 	if err := s.pass(ctx); err != nil {
 		return soon, err
 	}
@@ -237,9 +241,10 @@ func (s *Schedules) reckon(sch *store.Schedule, t time.Time) error {
 	return nil
 }
 
-// rezone reckons anew what was reckoned in another zone: a schedule without a
-// zone of its own lives in the house's, which may have moved.
-func (s *Schedules) rezone(ctx context.Context) error {
+// review reckons anew what no longer fits: a schedule without a zone of its own
+// lives in the house's, which may have moved; and one that waits for a later
+// time than its next was led there by a clock that was wrong.
+func (s *Schedules) review(ctx context.Context) error {
 	for after := ""; ; {
 		var page []store.Schedule
 		err := s.engine.View(ctx, func(tx store.Tx) (err error) {
@@ -250,28 +255,61 @@ func (s *Schedules) rezone(ctx context.Context) error {
 			return fmt.Errorf("read schedules: %w", err)
 		}
 		for _, sch := range page {
-			if sch.Zone != "" || sch.Reckoned == s.opts.ZoneName || sch.State != store.ScheduleActive {
+			if !s.astray(sch) {
 				continue
 			}
-			err := s.engine.Update(ctx, "schedule.rezone", func(tx *engine.Tx) error {
-				sch, err := tx.LockSchedule(sch.ID)
-				if err != nil || sch.State != store.ScheduleActive {
-					return err
-				}
-				w := When{Spec: sch.Spec}
-				if w.Once() {
-					sch.Reckoned = s.opts.ZoneName // a moment is one everywhere
-				} else if err := s.reckon(&sch, s.opts.Clock.Now()); err != nil {
-					return err
-				}
-				return tx.SaveSchedule(sch)
-			})
+			err := s.engine.Update(ctx, "schedule.review", func(tx *engine.Tx) error { return s.setRight(tx, sch.ID) })
 			if err != nil {
-				return fmt.Errorf("reckon %s in %s: %w", sch.ID, s.opts.ZoneName, err)
+				return fmt.Errorf("reckon %s anew: %w", sch.ID, err)
 			}
 		}
 		if after == "" {
 			return nil
 		}
 	}
+}
+
+// astray reports whether a schedule may wait for the wrong time.
+func (s *Schedules) astray(sch store.Schedule) bool {
+	if sch.State != store.ScheduleActive || (When{Spec: sch.Spec}).Once() {
+		return false // a moment is one everywhere
+	}
+	if sch.Zone == "" && sch.Reckoned != s.opts.ZoneName {
+		return true
+	}
+	table, err := s.table(sch)
+	return err == nil && table.Next(s.opts.Clock.Now()).Before(sch.Due)
+}
+
+func (s *Schedules) setRight(tx *engine.Tx, id string) error {
+	sch, err := tx.LockSchedule(id)
+	if err != nil || !s.astray(sch) {
+		return err
+	}
+	now := s.opts.Clock.Now()
+	moved := sch.Zone == "" && sch.Reckoned != s.opts.ZoneName
+	was := sch.Due
+	if err := s.reckon(&sch, now); err != nil {
+		return err
+	}
+	// What has been acted upon before the clock was set back is not done again.
+	for !moved && sch.Due.Before(was) {
+		o, err := tx.OccurrenceAt(id, sch.Due)
+		if errors.Is(err, store.ErrNotFound) || err == nil && o.State == store.OccurrenceMissed {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if err := s.reckon(&sch, sch.Due); err != nil {
+			return err
+		}
+	}
+	if !moved && sch.Due.Before(was) {
+		if err := tx.ForgetMissed(id, now); err != nil {
+			return err
+		}
+		s.opts.Log.Warn("a schedule waited for a time of a clock that was wrong", "schedule", id, "was", was, "now", sch.Due)
+	}
+	return tx.SaveSchedule(sch)
 }

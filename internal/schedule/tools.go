@@ -114,24 +114,32 @@ func (t tools) make(ctx context.Context, c tool.Call, in addInput) (*Schedules, 
 }
 
 // settings is the access of a call that makes Mercury act later by itself. A
-// text to the conversation's own people is only a note.
-func settings(c tool.Call, sch store.Schedule) []mercury.Access {
+// text to the conversation's own people, that comes seldom, is only a note.
+func (s *Schedules) settings(c tool.Call, sch store.Schedule) []mercury.Access {
 	own := c.Mandate.Destination
 	if own == "" {
 		own = c.ConversationID
 	}
-	if sch.Action == ActionSend && sch.Destination == own {
+	if sch.Action == ActionSend && sch.Destination == own && s.seldom(sch) {
 		return []mercury.Access{{Kind: mercury.OwnState, Target: "reminder"}}
 	}
 	return []mercury.Access{{Kind: mercury.Settings, Target: "schedules", Detail: sch.Name + ", " + sch.Action + " to " + sch.Destination}}
+}
+
+func (s *Schedules) seldom(sch store.Schedule) bool {
+	next, err := s.Next(sch, 2)
+	return err == nil && (len(next) < 2 || next[1].Sub(next[0]) >= seldom)
 }
 
 func (t tools) add() tool.Tool {
 	return tool.Define(tool.Definition[addInput]{
 		Name: "schedule_task", Usage: taskUsage, Effect: mercury.Read,
 		Access: func(ctx context.Context, c tool.Call, in addInput) ([]mercury.Access, error) {
-			_, sch, err := t.make(ctx, c, in)
-			return settings(c, sch), err
+			s, sch, err := t.make(ctx, c, in)
+			if err != nil {
+				return nil, err
+			}
+			return s.settings(c, sch), nil
 		},
 		Show: func(ctx context.Context, c tool.Call, in addInput) string {
 			s, sch, err := t.make(ctx, c, in)
@@ -143,7 +151,7 @@ func (t tools) add() tool.Tool {
 		Run: func(ctx context.Context, c tool.Call, in addInput) (tool.Output, error) {
 			s, sch, err := t.make(ctx, c, in)
 			if err == nil {
-				err = granted(c, settings(c, sch))
+				err = granted(c, s.settings(c, sch))
 			}
 			if err != nil {
 				return tool.Output{}, err
@@ -256,14 +264,14 @@ func (in updateInput) draft() Draft {
 
 // needs is what a change touches. Only what is a reminder before and after is
 // no more than a note.
-func (in updateInput) needs(c tool.Call, before, after store.Schedule) []mercury.Access {
+func (in updateInput) needs(s *Schedules, c tool.Call, before, after store.Schedule) []mercury.Access {
 	if in.draft() == (Draft{}) {
 		return putAside(c, before)
 	}
-	if was := settings(c, before); was[0].Kind == mercury.Settings {
+	if was := s.settings(c, before); was[0].Kind == mercury.Settings {
 		return was
 	}
-	return settings(c, after)
+	return s.settings(c, after)
 }
 
 func (t tools) find(ctx context.Context, c tool.Call, id string) (*Schedules, store.Schedule, error) {
@@ -294,7 +302,7 @@ func (t tools) update() tool.Tool {
 			if d := in.draft(); d != (Draft{}) {
 				err = s.apply(&after, d, s.opts.Clock.Now())
 			}
-			return in.needs(c, sch, after), err
+			return in.needs(s, c, sch, after), err
 		},
 		Show: func(ctx context.Context, c tool.Call, in updateInput) string {
 			s, sch, err := t.find(ctx, c, in.ID)
@@ -314,7 +322,7 @@ func (t tools) update() tool.Tool {
 					return tool.Output{}, err
 				}
 			}
-			if err := granted(c, in.needs(c, sch, after)); err != nil {
+			if err := granted(c, in.needs(s, c, sch, after)); err != nil {
 				return tool.Output{}, err
 			}
 			text := "Changed.\n" + s.card(ctx, after)

@@ -266,7 +266,13 @@ func recall(s mercury.Step) ran {
 func (s *Schedules) ask(ctx context.Context, w *engine.Work, sch store.Schedule, q mercury.Question) error {
 	q.ExpiresAt = s.opts.Clock.Now().Add(QuestionLife)
 	return w.Park(ctx, engine.Park{Questions: []mercury.Question{q}, Reason: "waiting for your decision"}, func(tx *engine.Tx) error {
-		return say(tx, sch, "question/"+q.ID, mercury.QuestionDelivery, sch.Name+" asks: "+q.Title+"\n"+q.Body+"\n/yes or /no")
+		d := mercury.Delivery{Address: sch.Destination, ConversationID: Conversation(sch.ID), RequestID: "question/" + q.ID, QuestionID: q.ID,
+			Kind: mercury.QuestionDelivery, Text: sch.Name + " asks: " + q.Title + "\n" + q.Body + "\n/yes or /no"}
+		if s.opts.Hush != nil {
+			d.NotBefore = s.opts.Hush(s.opts.Clock.Now())
+		}
+		_, _, err := tx.Emit(d)
+		return err
 	})
 }
 

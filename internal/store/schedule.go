@@ -97,6 +97,10 @@ type Schedules interface {
 	// InsertOccurrence fails with ErrExists if (ScheduleID, DueAt) has a row.
 	InsertOccurrence(o Occurrence) error
 	SaveOccurrence(o Occurrence) error // State, Reason, Outcome, RunID, EndedAt
+	OccurrenceAt(scheduleID string, due time.Time) (Occurrence, error)
+	// ForgetMissed deletes a schedule's missed occurrences that are due after
+	// t: the clock was wrong, and they are still to come.
+	ForgetMissed(scheduleID string, t time.Time) error
 	// RunOccurrence is the occurrence that a run works on.
 	RunOccurrence(runID string) (Occurrence, error)
 	Occurrences(scheduleID string, p Page) ([]Occurrence, string, error) // newest first; "": of all

@@ -83,6 +83,16 @@ func (tx *Tx) SaveOccurrence(o store.Occurrence) error {
 	return touched(tx.exec("occurrence.save", o.State, o.Reason, o.Outcome, o.RunID, micros(o.EndedAt), o.ID))
 }
 
+func (tx *Tx) OccurrenceAt(scheduleID string, due time.Time) (store.Occurrence, error) {
+	rows, err := tx.query("occurrence.at", scheduleID, micros(due))
+	return first(tx, rows, err, scanOccurrence)
+}
+
+func (tx *Tx) ForgetMissed(scheduleID string, t time.Time) error {
+	_, err := tx.exec("occurrence.forget", scheduleID, micros(t))
+	return err
+}
+
 func (tx *Tx) RunOccurrence(runID string) (store.Occurrence, error) {
 	rows, err := tx.query("occurrence.run", runID)
 	return first(tx, rows, err, scanOccurrence)

@@ -104,6 +104,26 @@ var scheduleTests = map[string]func(*testing.T, Home, store.Store){
 			return errors.Join(err, err2)
 		})
 	},
+	"what a wrong clock called missed is forgotten": func(t *testing.T, _ Home, s store.Store) {
+		missed, other := occurrenceAt("oc_2", 20), occurrenceAt("oc_4", 20)
+		missed.State, other.State, other.ScheduleID = store.OccurrenceMissed, store.OccurrenceMissed, "sch_2"
+		early := occurrenceAt("oc_1", 10)
+		early.State = store.OccurrenceMissed
+		update(t, s, func(tx store.Tx) error {
+			return errors.Join(tx.InsertOccurrence(early), tx.InsertOccurrence(missed), tx.InsertOccurrence(occurrenceAt("oc_3", 30)), tx.InsertOccurrence(other),
+				tx.ForgetMissed("sch_1", at(10)))
+		})
+		view(t, s, func(tx store.Tx) error {
+			got, err := tx.OccurrenceAt("sch_1", at(30))
+			same(t, "kept", got, occurrenceAt("oc_3", 30))
+			if _, err := tx.OccurrenceAt("sch_1", at(20)); !errors.Is(err, store.ErrNotFound) {
+				t.Errorf("forgotten: %v", err)
+			}
+			all, _, err2 := tx.Occurrences("", store.Page{})
+			same(t, "all", ids(all, occurrenceID), []string{"oc_4", "oc_3", "oc_1"})
+			return errors.Join(err, err2)
+		})
+	},
 	"old occurrences go": func(t *testing.T, _ Home, s store.Store) {
 		update(t, s, func(tx store.Tx) error {
 			other := occurrenceAt("oc_9", 1)

@@ -34,6 +34,12 @@ INSERT INTO occurrence (@occurrence) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 -- name: occurrence.save
 UPDATE occurrence SET state = ?, reason = ?, outcome = ?, run_id = ?, ended_at = ? WHERE id = ?
 
+-- name: occurrence.at
+SELECT @occurrence FROM occurrence WHERE schedule_id = ? AND due_at = ?
+
+-- name: occurrence.forget
+DELETE FROM occurrence WHERE schedule_id = ? AND due_at > ? AND state = 'missed'
+
 -- name: occurrence.run
 SELECT @occurrence FROM occurrence WHERE run_id <> '' AND run_id = ?
 
