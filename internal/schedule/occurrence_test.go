@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,7 +38,7 @@ func TestF28_ATimeInThePastIsActedUponAndTheNextOneComes(t *testing.T) {
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		equal(t, "then", r.states(sch.ID)[2:], []string{"01T03:00 ran"})
-		equal(t, "turns", r.turns, 2)
+		equal(t, "turns", r.turns.Load(), 2)
 	})
 }
 
@@ -56,7 +57,7 @@ func TestF29_WhatIsTooLateForItsRuleDoesNotRunAndIsToldOnce(t *testing.T) {
 		for _, sch := range all {
 			equal(t, sch.Name, r.states(sch.ID), []string{"01T11:00 missed"})
 		}
-		equal(t, "turns", r.turns, 0)
+		equal(t, "turns", r.turns.Load(), 0)
 		said := r.sent("local/default")
 		if len(said) != 1 || strings.Count(said[0], "missed Sat 1 Jan 11:00") != 5 || !strings.Contains(said[0], "within 30m only") {
 			t.Errorf("said %q", said)
@@ -70,14 +71,14 @@ func TestF29_WhatIsTooLateForItsRuleDoesNotRunAndIsToldOnce(t *testing.T) {
 
 func TestF31_OccurrencesOfOneScheduleNeverOverlap(t *testing.T) {
 	within(t, Options{}, func(t *testing.T, r *rig) {
-		r.turn = func(ctx context.Context, w *engine.Work) error {
+		r.turn.Store(func(ctx context.Context, w *engine.Work) error {
 			select {
 			case <-time.After(155 * time.Second):
 			case <-ctx.Done():
 				return ctx.Err()
 			}
 			return answer(ctx, w, "done")
-		}
+		})
 		sch := r.add(Draft{When: "every 1m", Prompt: "x"})
 		r.start()
 		time.Sleep(4*time.Minute + 30*time.Second)
@@ -196,13 +197,14 @@ func TestADailyOneIsMadeUpForOnItsOwnDayOnly(t *testing.T) {
 
 func TestASecondFailureInARowIsToldWithAWayOut(t *testing.T) {
 	within(t, Options{}, func(t *testing.T, r *rig) {
-		bad := true
-		r.turn = func(ctx context.Context, w *engine.Work) error {
-			if bad {
+		var bad atomic.Bool
+		bad.Store(true)
+		r.turn.Store(func(ctx context.Context, w *engine.Work) error {
+			if bad.Load() {
 				return w.Settle(ctx, engine.Outcome{State: mercury.RunFailed, Code: "filtered", Error: "The model refused."}, nil)
 			}
 			return answer(ctx, w, "fine")
-		}
+		})
 		sch := r.add(Draft{Name: "digest", When: "0 * * * *", Prompt: "x"})
 		r.start()
 		time.Sleep(3*time.Hour + time.Minute)
@@ -216,7 +218,7 @@ func TestASecondFailureInARowIsToldWithAWayOut(t *testing.T) {
 		}
 		equal(t, "notices with a way out", notices, 1)
 		equal(t, "failures are told each time", len(r.sent("local/default")), 4)
-		bad = false
+		bad.Store(false)
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		equal(t, "in a row", r.schedule(sch.ID).Fails, 0)
@@ -244,7 +246,7 @@ func TestAResultIsReadWhereItWasAskedFor(t *testing.T) {
 func TestEachOccurrenceBeginsWithAnEmptyView(t *testing.T) {
 	within(t, Options{}, func(t *testing.T, r *rig) {
 		var seen []string
-		r.turn = func(ctx context.Context, w *engine.Work) error {
+		r.turn.Store(func(ctx context.Context, w *engine.Work) error {
 			err := w.View(ctx, func(tx store.Tx) error {
 				c, err := tx.Conversation(w.Run().ConversationID)
 				if err != nil {
@@ -257,7 +259,7 @@ func TestEachOccurrenceBeginsWithAnEmptyView(t *testing.T) {
 				return err
 			})
 			return errors.Join(err, answer(ctx, w, "done"))
-		}
+		})
 		r.add(Draft{When: "0 * * * *", Prompt: "what is new?"})
 		r.start()
 		time.Sleep(2 * time.Hour)
@@ -283,10 +285,10 @@ func TestASpentBudgetSkipsWhatAsksAModelAndNothingElse(t *testing.T) {
 // touches one; ending one occurrence leaves the schedule.
 func TestPausedStaysPausedAndAStopEndsOneOccurrence(t *testing.T) {
 	within(t, Options{}, func(t *testing.T, r *rig) {
-		r.turn = func(ctx context.Context, w *engine.Work) error {
+		r.turn.Store(func(ctx context.Context, w *engine.Work) error {
 			<-ctx.Done()
 			return ctx.Err()
-		}
+		})
 		sch := r.add(Draft{When: "0 * * * *", Prompt: "x"})
 		r.start()
 		time.Sleep(time.Hour)
@@ -306,7 +308,7 @@ func TestPausedStaysPausedAndAStopEndsOneOccurrence(t *testing.T) {
 		time.Sleep(5 * time.Hour)
 		synctest.Wait()
 		equal(t, "while paused", len(r.rows(sch.ID)), 1)
-		r.turn = nil
+		r.turn.Store(func(ctx context.Context, w *engine.Work) error { return answer(ctx, w, "done") })
 		r.update(func(tx *engine.Tx) error {
 			_, err := r.schedules.Resume(tx, sch.ID)
 			return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -70,8 +71,8 @@ type rig struct {
 	engine    *engine.Engine
 	schedules *Schedules
 	end       func()
-	turns     int // occurrences that asked the model
-	turn      func(ctx context.Context, w *engine.Work) error
+	turns     atomic.Int64 // occurrences that asked the model
+	turn      atomic.Value // func(context.Context, *engine.Work) error: what they do
 }
 
 func newRig(t testing.TB, o Options) *rig {
@@ -95,9 +96,9 @@ func rigOn(t testing.TB, s store.Store, o Options) *rig {
 	}
 	if r.opts.Turn == nil {
 		r.opts.Turn = func(ctx context.Context, w *engine.Work) error {
-			r.turns++
-			if r.turn != nil {
-				return r.turn(ctx, w)
+			r.turns.Add(1)
+			if turn, ok := r.turn.Load().(func(context.Context, *engine.Work) error); ok {
+				return turn(ctx, w)
 			}
 			return answer(ctx, w, "done")
 		}

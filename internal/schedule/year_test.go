@@ -70,7 +70,7 @@ func TestAYearOfFortySchedulesLosesAndDoublesNothing(t *testing.T) {
 		if total < 12_000 {
 			t.Errorf("only %d occurrences", total)
 		}
-		t.Logf("%d occurrences, %d gaps, %d turns", total, len(gaps), r.turns)
+		t.Logf("%d occurrences, %d gaps, %d turns", total, len(gaps), r.turns.Load())
 	})
 }
 
