@@ -27,7 +27,7 @@ const (
 	heartbeatRuns = 20          // the newest runs it looks at
 )
 
-const heartbeatPrompt = `This is a heartbeat: nobody has written. Below is what the owner wants looked after, and what has changed since the last one. Do what it asks for now, if anything. If nothing needs the owner, answer HEARTBEAT_OK and nothing else.`
+const heartbeatPrompt = `This is a heartbeat: nobody has written. Below is what the owner wants looked after, and what has changed since the last one. If it asks for something at this moment, do it. If nothing needs the owner, answer HEARTBEAT_OK and nothing else.`
 
 // pulse makes the heartbeat's schedule fit what the house is configured for.
 func (s *Schedules) pulse(ctx context.Context) error {
