@@ -137,7 +137,7 @@ something to do.`,
 	root.AddCommand(
 		askCommand(), serveCommand(), stopCommand(), demoCommand(), setupCommand(), statusCommand(),
 		conversationsCommand(), runsCommand(), deliveriesCommand(), questionsCommand(),
-		undoCommand(), backgroundCommand(), configCommand(), permissionsCommand(), mcpCommand(),
+		undoCommand(), backgroundCommand(), schedulesCommand(), configCommand(), permissionsCommand(), mcpCommand(),
 		backupCommand(), dbCommand(), doctorCommand(), versionCommand(),
 	)
 	root.CompletionOptions.HiddenDefaultCmd = false

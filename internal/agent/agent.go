@@ -45,6 +45,16 @@ type Profile struct {
 	// Answerers may answer a run's questions besides the owner.
 	Answerers []mercury.Role
 
+	// Patience is how long a question of the run waits for its answer; zero:
+	// as long as the engine lets it. Hush says until when nobody is told of a
+	// question asked at t; nil: they are told at once.
+	Patience time.Duration
+	Hush     func(t time.Time) time.Time
+
+	// Silent says of an answer that it is kept and shown to nobody. Nil: each
+	// is shown.
+	Silent func(text string) bool
+
 	// Image reads a picture that came with a message. Nil: pictures are only
 	// named.
 	Image func(mercury.File) ([]byte, error)

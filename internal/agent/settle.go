@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/mercury-agent/mercury/internal/engine"
 	"github.com/mercury-agent/mercury/internal/llm"
@@ -34,7 +35,11 @@ func (t *turn) settle(ctx context.Context, end ending) (ended bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	for _, address := range t.addresses() {
+	to := t.addresses()
+	if t.profile.Silent != nil && len(files) == 0 && t.profile.Silent(shown) {
+		to = nil
+	}
+	for _, address := range to {
 		if len(files) == 0 && slices.Contains(said[address], strings.TrimSpace(shown)) {
 			continue // a tool sent these very words there: people read them once
 		}
@@ -136,7 +141,14 @@ func hasCalls(e mercury.Entry) bool {
 // park asks people and waits for their answers without holding anything.
 func (t *turn) park(ctx context.Context, questions []mercury.Question, reason string, also ...func(*engine.Tx) error) error {
 	t.phase("waiting", reason)
+	var hush time.Time
+	if t.profile.Hush != nil {
+		hush = t.profile.Hush(t.agent.opts.Now())
+	}
 	for i, q := range questions {
+		if t.profile.Patience > 0 && q.ExpiresAt.IsZero() {
+			questions[i].ExpiresAt = t.agent.opts.Now().Add(t.profile.Patience)
+		}
 		if len(q.Answerers) > 0 {
 			continue
 		}
@@ -151,7 +163,7 @@ func (t *turn) park(ctx context.Context, questions []mercury.Question, reason st
 		for _, q := range questions {
 			for _, address := range t.addresses() {
 				_, _, err := tx.Emit(mercury.Delivery{Address: address, ConversationID: t.run.ConversationID, RunID: t.run.ID,
-					RequestID: "question/" + q.ID, Kind: mercury.QuestionDelivery, QuestionID: q.ID, Text: sayQuestion(q)})
+					RequestID: "question/" + q.ID, Kind: mercury.QuestionDelivery, QuestionID: q.ID, Text: sayQuestion(q), NotBefore: hush})
 				if err != nil {
 					return fmt.Errorf("emit question: %w", err)
 				}

@@ -28,6 +28,7 @@ import (
 	"github.com/mercury-agent/mercury/internal/engine"
 	"github.com/mercury-agent/mercury/internal/intake"
 	"github.com/mercury-agent/mercury/internal/mercury"
+	"github.com/mercury-agent/mercury/internal/schedule"
 	"github.com/mercury-agent/mercury/internal/store"
 	"github.com/mercury-agent/mercury/internal/tool/mcp"
 )
@@ -51,7 +52,9 @@ type Options struct {
 	Backups Backups
 	// MCP are the MCP servers; nil: no routes for them.
 	MCP *mcp.Client
-	Log *slog.Logger // default discards
+	// Schedules start work by themselves; nil: no routes for them.
+	Schedules *schedule.Schedules
+	Log       *slog.Logger // default discards
 }
 
 // About is what only the house as a whole knows.
@@ -105,6 +108,7 @@ func New(e *engine.Engine, in *intake.Intake, token string, o Options) *Server {
 	s.jobs()
 	s.mcp()
 	s.backups()
+	s.schedules()
 	s.mux.HandleFunc("GET /api/events", s.events)
 	s.mux.HandleFunc("GET /api/openapi.json", s.openapi)
 	s.mux.HandleFunc("/", s.nothing)

@@ -10,8 +10,11 @@ import (
 
 	"github.com/mercury-agent/mercury/internal/agent"
 	"github.com/mercury-agent/mercury/internal/config"
+	"github.com/mercury-agent/mercury/internal/engine"
 	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/sandbox"
+	"github.com/mercury-agent/mercury/internal/schedule"
+	"github.com/mercury-agent/mercury/internal/store"
 	"github.com/mercury-agent/mercury/internal/store/sqlite"
 	"github.com/mercury-agent/mercury/internal/tool"
 )
@@ -39,7 +42,25 @@ func belt(t *testing.T) (*profiles, string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	return newProfiles(&config.Config{Workspace: work}, home, noSecrets(), nil, s, "node_x", sandbox.New(sandbox.Options{}), slog.New(slog.DiscardHandler)), work
+	p := newProfiles(&config.Config{Workspace: work}, home, noSecrets(), nil, s, "node_x", sandbox.New(sandbox.Options{}), slog.New(slog.DiscardHandler))
+	someSchedule(t, p, s)
+	return p, work
+}
+
+// someSchedule gives the profiles schedules, and one of them that is called
+// canary.
+func someSchedule(t *testing.T, p *profiles, s store.Store) (id string) {
+	t.Helper()
+	e := engine.New(s, engine.Options{})
+	p.schedules = newSchedules(p, e, nil, "node_x", 0, slog.New(slog.DiscardHandler))
+	sch, err := p.schedules.New(schedule.Draft{Name: "canary", When: "@daily", Prompt: "x"}, mercury.Actor{Role: mercury.Owner}, "local/x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Update(t.Context(), "test", func(tx *engine.Tx) error { return p.schedules.Add(tx, sch) }); err != nil {
+		t.Fatal(err)
+	}
+	return sch.ID
 }
 
 func TestTheFirstRequestIsSmallAndTheRestIsFound(t *testing.T) {
@@ -71,10 +92,12 @@ var acts = map[string]string{
 	"delete_file": `{"path":"a.txt"}`, "move_file": `{"from":"a.txt","to":"d.txt"}`, "cd": `{"path":"."}`, "approve_scope": `{"path":"."}`,
 	"send_message": `{"text":"x"}`, "send_file": `{"path":"a.txt"}`, "git_add": `{"paths":["a.txt"]}`, "git_commit": `{"message":"x"}`,
 	"git_push": `{}`, "git_status": `{}`, "git_diff": `{}`, "git_log": `{}`, "git_show": `{}`, "git_branch": `{}`,
+	"schedule_task": `{"when":"every day at 9","description":"x","prompt":"y"}`, "update_scheduled_task": `{"id":"canary","prompt":"y"}`,
+	"cancel_scheduled_task": `{"id":"canary"}`,
 }
 
 // harmless are the tools that touch nothing but what is the conversation's own.
-var harmless = []string{"find_tools", "ask_user", "budget_status", "background"}
+var harmless = []string{"find_tools", "ask_user", "budget_status", "background", "list_scheduled_tasks"}
 
 func TestNoToolActsForACallerThatForgotTheGate(t *testing.T) {
 	p, work := belt(t)

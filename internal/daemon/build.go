@@ -21,6 +21,7 @@ import (
 	"github.com/mercury-agent/mercury/internal/llm"
 	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/sandbox"
+	"github.com/mercury-agent/mercury/internal/schedule"
 	"github.com/mercury-agent/mercury/internal/store"
 	"github.com/mercury-agent/mercury/internal/store/homelock"
 	"github.com/mercury-agent/mercury/internal/store/postgres"
@@ -39,6 +40,7 @@ type rooms struct {
 	jobs     *shell.Jobs
 	outside  *outside
 	care     *care
+	schedule *schedule.Schedules // nil: this process does not start any
 	idle     bool
 }
 
@@ -102,10 +104,15 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 	care.engine = r.engine
 	r.jobs = profiles.jobs
 	r.engine.Handle("turn", turns.Turn)
+	profiles.schedules = newSchedules(profiles, r.engine, turns.Turn, node, kept.SafetyPoll(), o.Log)
+	profiles.files.TakesBack(schedule.UndoAct, profiles.schedules.Undo)
+	if o.Only == "" && !o.Idle {
+		r.schedule = profiles.schedules
+	}
 	r.intake = intake.New(r.engine, intake.Options{Role: people(c), May: profiles.roles.May,
-		Limit: profiles.limit, Zone: profiles.zone, Undo: profiles.undo, Jobs: profiles.jobs, Log: o.Log})
+		Limit: profiles.limit, Zone: profiles.zone, Undo: profiles.undo, Jobs: profiles.jobs, Schedules: profiles.schedules, Log: o.Log})
 	r.api = api.New(r.engine, r.intake, h.token, api.Options{Version: o.Version, About: h.about, Undo: profiles.undo, Jobs: profiles.jobs,
-		MCP: r.outside.mcp, Backups: care, Stop: h.stopper(), Log: o.Log})
+		MCP: r.outside.mcp, Backups: care, Schedules: profiles.schedules, Stop: h.stopper(), Log: o.Log})
 
 	if o.Only == "" && !o.Idle {
 		if err := r.openChannels(h, node, transport); err != nil {
@@ -193,6 +200,14 @@ func (r *rooms) run(ctx context.Context) error {
 		return nil
 	})
 	g.Go(func() error { return r.jobs.Run(ctx) })
+	if r.schedule != nil {
+		g.Go(func() error {
+			if !r.care.ready(ctx) {
+				return nil
+			}
+			return r.schedule.Run(ctx)
+		})
+	}
 	for _, p := range r.channels {
 		g.Go(func() error {
 			if !r.care.ready(ctx) {

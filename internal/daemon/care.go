@@ -16,6 +16,7 @@ import (
 	"github.com/mercury-agent/mercury/internal/config"
 	"github.com/mercury-agent/mercury/internal/engine"
 	"github.com/mercury-agent/mercury/internal/mercury"
+	"github.com/mercury-agent/mercury/internal/schedule"
 	"github.com/mercury-agent/mercury/internal/store"
 )
 
@@ -40,7 +41,10 @@ var owner = mercury.Actor{Role: mercury.Owner, Channel: "local"}
 
 // parts are what starts work by itself besides the engine. A room that does so
 // adds a line here.
-func restoredParts() []backup.Part { return nil }
+func restoredParts() []backup.Part {
+	return []backup.Part{{Name: "schedules", Hold: schedule.Hold, Waiting: schedule.Held,
+		Resume: func(tx store.Tx, _ bool) error { return schedule.LetGo(tx) }}}
+}
 
 // newCare finds out whether the database was brought back, before anything
 // works on it. raw is the store without the vault around it: what is copied

@@ -101,6 +101,7 @@ func (g *gate) JudgeCommand(ctx context.Context, r tool.Request) (mercury.Judgem
 	if until := r.Mandate.ModeUntil; !until.IsZero() && !time.Now().Before(until) {
 		r.Mandate.Mode = g.mode // the one that was chosen for a time is over
 	}
+	r.Mandate.Interactive = r.Mandate.Interactive && !g.crowded(ctx, r)
 	judge := g.permission(ctx)
 	d := judge.Decide(context.WithValue(ctx, runKey{}, r.RunID), permission.Question{
 		Mandate: r.Mandate, Tool: r.Tool, Accesses: r.Accesses, Dir: r.Dir, Taint: r.Taint, Verbatim: g.verbatim(ctx, r)})
@@ -218,8 +219,14 @@ func (g *gate) Live(ctx context.Context, actor mercury.Actor) ([]permission.Gran
 	}
 	run, _ := ctx.Value(runKey{}).(string)
 	var live []permission.Grant
-	err := e.View(ctx, func(tx store.Tx) error {
+	err := e.View(ctx, func(tx store.Tx) (err error) {
 		grants, err := tx.Grants(time.Now())
+		if err != nil {
+			return err
+		}
+		if live, err = inherited(tx, actor, grants); err != nil {
+			return err
+		}
 		for _, gr := range grants {
 			// The owner is one person, wherever they write.
 			same := gr.Actor.Role == actor.Role &&

@@ -17,6 +17,7 @@ import (
 	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/permission"
 	"github.com/mercury-agent/mercury/internal/sandbox"
+	"github.com/mercury-agent/mercury/internal/schedule"
 	"github.com/mercury-agent/mercury/internal/store"
 	"github.com/mercury-agent/mercury/internal/tool"
 	"github.com/mercury-agent/mercury/internal/tool/ask"
@@ -44,6 +45,7 @@ type profiles struct {
 	scopes    []mercury.Scope
 	mode      string
 	roles     permission.Roles
+	schedules *schedule.Schedules // set once the engine exists
 }
 
 func newProfiles(c *config.Config, home config.Home, hide secrets, chain *llm.Chain, kept store.Store, node string, fence *sandbox.Fence, log *slog.Logger) *profiles {
@@ -102,14 +104,11 @@ func (p *profiles) Profile(ctx context.Context, run mercury.Run, c mercury.Conve
 	}
 	provider, _, _ := config.SplitModel(p.config.Model)
 	service := p.config.Providers[provider]
-	set := p.tools
-	if p.outside != nil {
-		var err error
-		if set, err = p.outside.tools(ctx, p.gate, p.core, p.more); err != nil {
-			return agent.Profile{}, err
-		}
+	set, err := p.belted(ctx)
+	if err != nil {
+		return agent.Profile{}, err
 	}
-	return agent.Profile{
+	profile := agent.Profile{
 		Name:   "main",
 		System: []string{agent.System(p.config.Name, p.config.Owner)},
 		Model:  p.model, ModelName: p.config.Model,
@@ -117,7 +116,11 @@ func (p *profiles) Profile(ctx context.Context, run mercury.Run, c mercury.Conve
 		Answerers: answerers,
 		Tools:     set, Outputs: p.outputs(c.ID),
 		Limits: agent.Limits{Steps: l.Steps, Tokens: l.Tokens, Time: time.Duration(l.Minutes) * time.Minute},
-	}, nil
+	}
+	if run.Kind == schedule.Kind {
+		profile.Patience, profile.Hush, profile.Silent = schedule.QuestionLife, p.hush, schedule.Acknowledgement
+	}
+	return profile, nil
 }
 
 // outputs is the folder of a conversation's large tool outputs.
@@ -137,6 +140,7 @@ func (p *profiles) belt(commands shell.Options) (core, more []tool.Tool) {
 	more = append(p.files.More(), message.Tools(message.Options{Files: hidden, Sent: filepath.Join(p.home.Files(), "sent"),
 		View: p.store.View, Daily: p.config.Budget.DailyTokens, Zone: p.zone})...)
 	more = append(more, p.jobs.Tool())
+	more = append(more, schedule.Tools(func() *schedule.Schedules { return p.schedules })...)
 	more = append(more, git.Tools(commands)...)
 	return core, more
 }

@@ -112,6 +112,36 @@ func (t sealedTx) job(j store.Job) store.Job {
 func (t sealedTx) InsertJob(j store.Job) error { return t.Tx.InsertJob(t.job(j)) }
 func (t sealedTx) SaveJob(j store.Job) error   { return t.Tx.SaveJob(t.job(j)) }
 
+func (t sealedTx) schedule(s store.Schedule) store.Schedule {
+	s.Name, s.Reason, s.Said = t.secrets.Hide(s.Name), t.secrets.Hide(s.Reason), t.secrets.Hide(s.Said)
+	s.Text, s.Command, s.Precheck = t.secrets.Hide(s.Text), t.secrets.Hide(s.Command), t.secrets.Hide(s.Precheck)
+	s.Watch = t.secrets.Hide(s.Watch)
+	return s
+}
+
+func (t sealedTx) InsertSchedule(s store.Schedule) error { return t.Tx.InsertSchedule(t.schedule(s)) }
+func (t sealedTx) SaveSchedule(s store.Schedule) error   { return t.Tx.SaveSchedule(t.schedule(s)) }
+
+func (t sealedTx) occurrence(o store.Occurrence) store.Occurrence {
+	o.Reason = t.secrets.Hide(o.Reason)
+	return o
+}
+
+func (t sealedTx) InsertOccurrence(o store.Occurrence) error {
+	return t.Tx.InsertOccurrence(t.occurrence(o))
+}
+
+func (t sealedTx) SaveOccurrence(o store.Occurrence) error {
+	return t.Tx.SaveOccurrence(t.occurrence(o))
+}
+
+func (t sealedTx) PutUndo(u store.UndoRow) error {
+	if u.Act == "schedule" { // the other states are sums
+		u.Before, u.After = string(t.secrets.hideJSON([]byte(u.Before))), string(t.secrets.hideJSON([]byte(u.After)))
+	}
+	return t.Tx.PutUndo(u)
+}
+
 func (t sealedTx) Audit(row store.AuditRow) error {
 	row.Detail, row.Rule = t.secrets.Hide(row.Detail), t.secrets.Hide(row.Rule)
 	return t.Tx.Audit(row)

@@ -20,6 +20,7 @@ import (
 	"github.com/mercury-agent/mercury/internal/config"
 	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/sandbox"
+	"github.com/mercury-agent/mercury/internal/store"
 	"github.com/mercury-agent/mercury/internal/store/sqlite"
 	"github.com/mercury-agent/mercury/internal/tool"
 )
@@ -128,12 +129,15 @@ func TestNoToolReachesTheWorldAroundTheGate(t *testing.T) {
 	}
 	c := config.Default()
 	c.Workspace = workspace
-	kept, err := sqlite.Open(t.Context(), filepath.Join(root, "store"), sqlite.Options{})
+	kept, err := sqlite.Open(t.Context(), t.TempDir(), sqlite.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { kept.Close() })
 	p := newProfiles(c, home, newSecrets(c, ""), nil, kept, "node_test", sandbox.New(sandbox.Options{}), slog.New(slog.DiscardHandler))
+	sch := someSchedule(t, p, kept)
+	given := map[string]string{"schedule_task": `{"when":"every day at 9","description":"canary","prompt":"canary"}`,
+		"update_scheduled_task": `{"id":"` + sch + `","prompt":"canary"}`, "cancel_scheduled_task": `{"id":"` + sch + `"}`}
 	gate := &no{asked: map[string]int{}}
 	set, err := newOutside(c, home, workspace, "test", kept, p.gate, http.DefaultTransport).tools(t.Context(), gate, p.core, p.more)
 	if err != nil {
@@ -151,6 +155,9 @@ func TestNoToolReachesTheWorldAroundTheGate(t *testing.T) {
 			Mandate: mercury.Mandate{Actor: mercury.Actor{Role: mercury.Owner, ID: "owner", Channel: "local"}, Mode: "allow-all", Interactive: true,
 				Scopes: []mercury.Scope{{Path: workspace, Read: true, Write: true, Delete: true}}, Workspace: workspace, Destination: "local/x"},
 			Outputs: filepath.Join(root, "outputs")}
+		if args, ok := given[spec.Name]; ok {
+			call.Args = []byte(args)
+		}
 		prepared := set.Prepare(t.Context(), call)
 		if prepared.Run != nil || prepared.Question != nil || prepared.Probe != nil || prepared.Output == nil {
 			t.Errorf("%s can be run past a gate that denies: %+v", spec.Name, prepared)
@@ -164,5 +171,15 @@ func TestNoToolReachesTheWorldAroundTheGate(t *testing.T) {
 	}
 	if n := reached.Load(); n > 0 {
 		t.Errorf("%d requests left", n)
+	}
+	err = kept.View(t.Context(), func(tx store.Tx) error {
+		all, _, err := tx.Schedules(store.Page{})
+		if len(all) != 1 || all[0].ID != sch || all[0].Text != "x" || all[0].State != store.ScheduleActive {
+			t.Errorf("schedules changed: %+v", all)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }

@@ -70,6 +70,7 @@ type Engine struct {
 	shared bool // other processes may work on the same store
 
 	handlers map[string]Handler
+	ended    map[string]func(*Tx, mercury.Run) error
 
 	runs *signal // work for the scheduler
 	out  *signal // work for the outbox
@@ -109,6 +110,7 @@ func New(s store.Store, o Options) *Engine {
 		opts:     o.withDefaults(),
 		shared:   s.SafetyPoll() > 0,
 		handlers: map[string]Handler{},
+		ended:    map[string]func(*Tx, mercury.Run) error{},
 		runs:     newSignal(),
 		out:      newSignal(),
 		left:     newSignal(),

@@ -226,6 +226,9 @@ func (t *Tx) end(r *mercury.Run, o ending) error {
 	if err := t.wakeParent(*r); err != nil {
 		return err
 	}
+	if err := t.hasEnded(*r); err != nil {
+		return err
+	}
 	t.cold = true
 	if r.ConversationID != "" {
 		conv, err := t.LockConversation(r.ConversationID)

@@ -28,6 +28,7 @@ type Tx struct {
 	claims  []*hand        // claimed here, started after the commit
 	events  []Event
 	cancels []string // runs in somebody's hand that were asked to end
+	after   []func() // called once it is committed
 	out     bool     // a delivery became pending
 	times   bool     // something became due at another time
 	cold    bool     // a run or a key became free: look in every lane
@@ -347,6 +348,9 @@ func (t *Tx) publish() {
 	t.e.kick(todo{lanes: left, cold: t.cold, times: t.times})
 	if t.out {
 		t.e.out.set()
+	}
+	for _, fn := range t.after {
+		fn()
 	}
 }
 

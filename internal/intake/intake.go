@@ -21,6 +21,7 @@ import (
 	"github.com/mercury-agent/mercury/internal/engine"
 	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/permission"
+	"github.com/mercury-agent/mercury/internal/schedule"
 	"github.com/mercury-agent/mercury/internal/store"
 )
 
@@ -48,7 +49,9 @@ type Options struct {
 	Undo func(ctx context.Context, tx store.Tx, run, conversation string, apply bool, by mercury.Actor) (mercury.Undone, error)
 	// Jobs is where commands run in the background; nil: nowhere.
 	Jobs Jobs
-	Log  *slog.Logger // default discards
+	// Schedules start work by themselves; nil: there are none.
+	Schedules *schedule.Schedules
+	Log       *slog.Logger // default discards
 }
 
 // Intake takes messages in.

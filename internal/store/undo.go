@@ -11,8 +11,8 @@ type UndoRow struct {
 	ConversationID string
 	CallID         string
 	Tool           string
-	Act            string   // "write", "delete", "move"
-	Path           string   // absolute
+	Act            string   // "write", "delete", "move"; "schedule"
+	Path           string   // absolute; of a schedule, its id
 	Place          string   // move: where it went; delete: where the trash keeps it
 	Before         string   // state of Path before
 	BeforeRef      string   // blob of the content before, for a write

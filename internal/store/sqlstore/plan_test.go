@@ -9,11 +9,11 @@ import (
 )
 
 // pages are lists for people, read newest first until a page is full.
-var pages = map[string]bool{"run.list": true, "delivery.list": true, "question.list": true, "audit.list": true}
+var pages = map[string]bool{"run.list": true, "delivery.list": true, "question.list": true, "audit.list": true, "occurrence.list": true}
 
 // large are the tables that only grow. Reading one from end to end takes
 // seconds one day.
-var large = []string{"run", "b", "input", "entry", "step", "question", "delivery", "older", "ledger", "audit"}
+var large = []string{"run", "b", "input", "entry", "step", "question", "delivery", "older", "ledger", "audit", "occurrence"}
 
 func TestNoQueryReadsALargeTableFromEndToEnd(t *testing.T) {
 	db, err := sql.Open("sqlite", ":memory:")

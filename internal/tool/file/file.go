@@ -61,7 +61,8 @@ func (f *Files) More() []tool.Tool { return []tool.Tool{f.remove(), f.moving(), 
 
 // Files is the file tools of one Mercury.
 type Files struct {
-	opts Options
+	opts   Options
+	others map[string]Other // by act
 
 	// One lock for each stripe of paths makes reading a file, changing it and
 	// putting it back one act among the calls of this process.

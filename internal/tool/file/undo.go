@@ -28,7 +28,7 @@ func (f *Files) Undo(ctx context.Context, tx store.Tx, blobs store.Blobs, run, c
 		last, err := tx.LastUndoRun(conversation)
 		if errors.Is(err, store.ErrNotFound) {
 			return mercury.Undone{}, &mercury.Error{Kind: mercury.NotFound, Err: errors.New("there is nothing to undo"),
-				Help: "Only what a run did to files can be taken back."}
+				Help: "Only what a run did to files and schedules can be taken back."}
 		}
 		if err != nil {
 			return mercury.Undone{}, err
@@ -55,6 +55,17 @@ func (f *Files) Undo(ctx context.Context, tx store.Tx, blobs store.Blobs, run, c
 			out.Changes = append(out.Changes, change)
 			continue
 		}
+		if other := f.others[row.Act]; other != nil {
+			change.Can, change.Text, err = other(ctx, tx, row, apply)
+			out.Changes = append(out.Changes, change)
+			if err == nil && change.Can && apply {
+				err = tx.MarkUndone(row.ID, tx.Now())
+			}
+			if err != nil {
+				return out, err
+			}
+			continue
+		}
 		change.Can, change.Text = u.back(ctx, row)
 		out.Changes = append(out.Changes, change)
 		if change.Can && apply {
@@ -77,6 +88,19 @@ func (f *Files) Undo(ctx context.Context, tx store.Tx, blobs store.Blobs, run, c
 	}
 	return out, tx.Audit(store.AuditRow{ID: mercury.NewID("au"), At: tx.Now(), Actor: by, Act: "undo", Subject: run,
 		Detail: fmt.Sprintf("%d changes", len(out.Changes))})
+}
+
+// An Other takes back what runs did to something besides files, or looks what
+// that would do.
+type Other func(ctx context.Context, tx store.Tx, row store.UndoRow, apply bool) (can bool, text string, err error)
+
+// TakesBack names who takes back what an act did, such as "schedule". Call it
+// before Undo is used.
+func (f *Files) TakesBack(act string, other Other) {
+	if f.others == nil {
+		f.others = map[string]Other{}
+	}
+	f.others[act] = other
 }
 
 // grants takes back the rights that were given to a run's questions.
