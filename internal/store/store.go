@@ -82,6 +82,7 @@ type Tx interface {
 	Undo
 	FileTaints
 	Jobs
+	Memories
 	Meta
 }
 

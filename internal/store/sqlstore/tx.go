@@ -31,6 +31,7 @@ type Tx struct {
 	readOnly bool
 	now      int64
 	err      error // of a method that returns none
+	index    Index // nil: the database finds words itself
 }
 
 var _ store.Tx = (*Tx)(nil)

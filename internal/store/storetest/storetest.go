@@ -40,6 +40,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Home) {
 		{"ledger", ledgerTests},
 		{"rights", rightsTests},
 		{"undo", undoTests},
+		{"memory", memoryTests},
 		{"texts", textTests},
 		{"blobs", blobTests},
 		{"model", modelTests},
