@@ -25,8 +25,9 @@ type Word struct {
 	Near []string
 	// Stop says that the word is too common to tell texts apart.
 	Stop bool
-	// Part says that it is one character of a longer piece without spaces.
-	Part bool
+	// Part says that it is one character of a longer piece without spaces,
+	// Pair that it is two neighbours of one.
+	Part, Pair bool
 }
 
 // maxWords bounds what is cut from one text.
@@ -115,13 +116,15 @@ func pairs(piece []rune) []Word {
 	for i, r := range fold {
 		out = append(out, Word{Forms: []string{string(r)}, Stop: stopCharacters[r], Part: len(fold) > 1})
 		if i > 0 {
-			out = append(out, Word{Forms: []string{string(fold[i-1 : i+1])}, Stop: stopCharacters[fold[i-1]] && stopCharacters[r]})
+			out = append(out, Word{Forms: []string{string(fold[i-1 : i+1])}, Pair: true, Stop: stopCharacters[fold[i-1]] && stopCharacters[r]})
 		}
 	}
 	return out
 }
 
-// folded is s without case and accents.
+// Fold is s without case and accents.
+func Fold(s string) string { return folded(s) }
+
 func folded(s string) string {
 	s = cases.Fold().String(s)
 	var b strings.Builder
