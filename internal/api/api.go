@@ -101,6 +101,7 @@ func New(e *engine.Engine, in *intake.Intake, token string, o Options) *Server {
 	s.status()
 	s.rights()
 	s.jobs()
+	s.memory()
 	s.mcp()
 	s.mux.HandleFunc("GET /api/events", s.events)
 	s.mux.HandleFunc("GET /api/openapi.json", s.openapi)

@@ -38,6 +38,7 @@ type rooms struct {
 	fence    *sandbox.Fence
 	jobs     *shell.Jobs
 	outside  *outside
+	mind     *mind
 	idle     bool
 }
 
@@ -89,13 +90,18 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 	limits := map[string]channel.Limits{}
 	r.engine = engine.New(kept, engine.Options{
 		Node: node, Version: o.Version, Name: processName(), Digest: digest(c), Only: o.Only,
-		Plan: profiles.plan, Cure: turns.Cure, Failure: turns.Failure,
+		Plan: profiles.plan, Ended: profiles.mind.ended, Cure: turns.Cure, Failure: turns.Failure,
 		Split: func(d mercury.Delivery) []mercury.Part { return channel.Parts(d, limits[mercury.ChannelOf(d.Address)]) },
 		Spool: filepath.Join(o.Home.Files(), "spool"), Idle: idler(), Log: o.Log,
 	})
 	profiles.gate.engine.Store(r.engine)
 	r.jobs = profiles.jobs
 	r.engine.Handle("turn", turns.Turn)
+	r.engine.Handle("learn", profiles.mind.learn)
+	r.mind = profiles.mind
+	if err := r.mind.seed(); err != nil {
+		return nil, errors.Join(err, kept.Close())
+	}
 	r.intake = intake.New(r.engine, intake.Options{Role: people(c), May: profiles.roles.May,
 		Limit: profiles.limit, Zone: profiles.zone, Undo: profiles.undo, Jobs: profiles.jobs, Log: o.Log})
 	r.api = api.New(r.engine, r.intake, h.token, api.Options{Version: o.Version, About: h.about, Undo: profiles.undo, Jobs: profiles.jobs,
@@ -185,6 +191,7 @@ func (r *rooms) run(ctx context.Context) error {
 		return nil
 	})
 	g.Go(func() error { return r.jobs.Run(ctx) })
+	g.Go(func() error { return r.mind.warm(ctx) })
 	for _, p := range r.channels {
 		g.Go(func() error { return p.run(ctx) })
 	}

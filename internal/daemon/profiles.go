@@ -17,6 +17,7 @@ import (
 	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/permission"
 	"github.com/mercury-agent/mercury/internal/sandbox"
+	"github.com/mercury-agent/mercury/internal/soul"
 	"github.com/mercury-agent/mercury/internal/store"
 	"github.com/mercury-agent/mercury/internal/tool"
 	"github.com/mercury-agent/mercury/internal/tool/ask"
@@ -44,6 +45,7 @@ type profiles struct {
 	scopes    []mercury.Scope
 	mode      string
 	roles     permission.Roles
+	mind      *mind
 }
 
 func newProfiles(c *config.Config, home config.Home, hide secrets, chain *llm.Chain, kept store.Store, node string, fence *sandbox.Fence, log *slog.Logger) *profiles {
@@ -61,7 +63,9 @@ func newProfiles(c *config.Config, home config.Home, hide secrets, chain *llm.Ch
 	}
 	p.roles = roles(c)
 	p.gate = newGate(gateOptions{home: home.Dir(), zone: c.Timezone, mode: p.mode, fence: fence, secrets: hide, roles: p.roles, services: services(c), log: log})
-	p.files = file.New(file.Options{Hidden: []string{home.Dir()}, Keep: kept.Blobs().Put, Trash: filepath.Join(home.Files(), "trash")})
+	p.mind = &mind{soul: soul.New(soul.Options{Dir: home.Soul(), Name: c.Name, Owner: c.Owner, Screen: hide.Hide}), store: kept, zone: zone,
+		model: p.model, name: c.Model, daily: c.Budget.DailyTokens, off: !c.Memory.Learn, log: log, used: map[string][]string{}}
+	p.files = file.New(file.Options{Others: undoers, Hidden: []string{home.Dir()}, Keep: kept.Blobs().Put, Trash: filepath.Join(home.Files(), "trash")})
 	commands := shell.Options{Owner: commandOwner(node), Fence: fence}
 	p.jobs = shell.NewJobs(commands, shell.JobsOptions{Update: p.gate.update, Node: node, Folder: filepath.Join(home.Files(), "jobs"), Log: log})
 	commands.Jobs = p.jobs
@@ -109,15 +113,15 @@ func (p *profiles) Profile(ctx context.Context, run mercury.Run, c mercury.Conve
 			return agent.Profile{}, err
 		}
 	}
-	return agent.Profile{
-		Name:   "main",
-		System: []string{agent.System(p.config.Name, p.config.Owner)},
-		Model:  p.model, ModelName: p.config.Model,
+	out := agent.Profile{
+		Name:  "main",
+		Model: p.model, ModelName: p.config.Model,
 		Window: int(service.ContextWindow), MaxOutput: int(service.MaxOutput),
 		Answerers: answerers,
 		Tools:     set, Outputs: p.outputs(c.ID),
 		Limits: agent.Limits{Steps: l.Steps, Tokens: l.Tokens, Time: time.Duration(l.Minutes) * time.Minute},
-	}, nil
+	}
+	return out, p.mind.complete(ctx, &out, run, c)
 }
 
 // outputs is the folder of a conversation's large tool outputs.
@@ -133,10 +137,12 @@ func commandOwner(node string) string { return strings.TrimPrefix(node, "node_")
 // finds when it looks for it.
 func (p *profiles) belt(commands shell.Options) (core, more []tool.Tool) {
 	core = append(p.files.Core(), shell.Run(commands), ask.User())
+	core = append(core, p.mind.core()...)
 	hidden := file.Options{Hidden: []string{p.home.Dir()}}
 	more = append(p.files.More(), message.Tools(message.Options{Files: hidden, Sent: filepath.Join(p.home.Files(), "sent"),
 		View: p.store.View, Daily: p.config.Budget.DailyTokens, Zone: p.zone})...)
 	more = append(more, p.jobs.Tool())
+	more = append(more, p.mind.more()...)
 	more = append(more, git.Tools(commands)...)
 	return core, more
 }

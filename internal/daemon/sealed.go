@@ -2,8 +2,10 @@ package daemon
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 
+	"github.com/mercury-agent/mercury/internal/memory"
 	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/store"
 )
@@ -111,6 +113,27 @@ func (t sealedTx) job(j store.Job) store.Job {
 
 func (t sealedTx) InsertJob(j store.Job) error { return t.Tx.InsertJob(t.job(j)) }
 func (t sealedTx) SaveJob(j store.Job) error   { return t.Tx.SaveJob(t.job(j)) }
+
+func (t sealedTx) memory(m store.Memory) store.Memory {
+	m.Summary, m.Detail = t.secrets.Hide(m.Summary), t.secrets.Hide(m.Detail)
+	m.Sources = slices.Clone(m.Sources)
+	for i, s := range m.Sources {
+		m.Sources[i].Said = t.secrets.Hide(s.Said)
+	}
+	return m
+}
+
+func (t sealedTx) InsertMemory(m store.Memory) error { return t.Tx.InsertMemory(t.memory(m)) }
+func (t sealedTx) SaveMemory(m store.Memory) error   { return t.Tx.SaveMemory(t.memory(m)) }
+
+func (t sealedTx) PutUndo(u store.UndoRow) error {
+	if u.Act == memory.UndoAct {
+		u.Before, u.After = string(t.secrets.hideJSON(json.RawMessage(u.Before))), string(t.secrets.hideJSON(json.RawMessage(u.After)))
+	}
+	return t.Tx.PutUndo(u)
+}
+
+func (t sealedTx) SetMeta(key, value string) error { return t.Tx.SetMeta(key, t.secrets.Hide(value)) }
 
 func (t sealedTx) Audit(row store.AuditRow) error {
 	row.Detail, row.Rule = t.secrets.Hide(row.Detail), t.secrets.Hide(row.Rule)

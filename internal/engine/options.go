@@ -45,6 +45,10 @@ type Options struct {
 	// destination, else the conversation itself where people read it.
 	Addresses func(mercury.Conversation, mercury.Run) []string
 
+	// Ended joins the commit that ends a run, of any kind; nil: nothing does.
+	// It must be cheap: somebody waits for the answer in that commit.
+	Ended func(t *Tx, r mercury.Run) error
+
 	// Spool is a folder for the text of answers that are still streaming, so
 	// that a killed process leaves what it had; empty: it is not kept.
 	Spool string

@@ -226,6 +226,11 @@ func (t *Tx) end(r *mercury.Run, o ending) error {
 	if err := t.wakeParent(*r); err != nil {
 		return err
 	}
+	if t.e.opts.Ended != nil {
+		if err := t.e.opts.Ended(t, *r); err != nil {
+			return err
+		}
+	}
 	t.cold = true
 	if r.ConversationID != "" {
 		conv, err := t.LockConversation(r.ConversationID)

@@ -187,6 +187,28 @@ func array(answer string) ([]learned, bool) {
 	return out, len(out) > 0 || strings.HasPrefix(strings.TrimSpace(answer[from+1:]), "]")
 }
 
+// LearnKey is the key of a conversation's lessons, of which one is queued at
+// a time.
+func LearnKey(conversation string) string { return "learn/" + conversation }
+
+// Due is the input of a run of kind "learn": what the talks since the last
+// lesson have used.
+type Due struct {
+	Conversation string   `json:"conversation"`
+	Scope        string   `json:"scope"`
+	Turns        int      `json:"turns"`
+	Used         []string `json:"used,omitempty"` // memories that stood in requests since the last lesson
+	LastRun      string   `json:"last_run"`
+	Last         []string `json:"last,omitempty"` // those of the last answer
+}
+
+// Count adds a turn and the memories that stood in its requests.
+func (d *Due) Count(run string, used []string) {
+	d.Turns++
+	d.LastRun, d.Last = run, used
+	d.Used = union(d.Used, used)
+}
+
 func learnedKey(conversation string) string { return "memory/learned/" + conversation }
 
 // Since returns the seq after which a conversation is to be learned from.

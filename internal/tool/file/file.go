@@ -17,6 +17,7 @@ import (
 	"hash/maphash"
 	"sync"
 
+	"github.com/mercury-agent/mercury/internal/store"
 	"github.com/mercury-agent/mercury/internal/tool"
 )
 
@@ -41,6 +42,10 @@ type Options struct {
 	// Trash is the folder that keeps what is deleted, out of reach of every
 	// tool. Empty: nothing is deleted.
 	Trash string
+
+	// Others take back changes of an act that is no file's, or say what they
+	// would do, as Undo does for files.
+	Others map[string]func(tx store.Tx, r store.UndoRow, apply bool) (can bool, text string, err error)
 }
 
 // New returns the file tools. They share locks, so that what one of them reads

@@ -55,11 +55,22 @@ func (f *Files) Undo(ctx context.Context, tx store.Tx, blobs store.Blobs, run, c
 			out.Changes = append(out.Changes, change)
 			continue
 		}
-		change.Can, change.Text = u.back(ctx, row)
+		other := f.opts.Others[row.Act]
+		if other != nil {
+			change.Can, change.Text, err = other(tx, row, apply)
+			if err != nil {
+				return out, err
+			}
+		} else {
+			change.Can, change.Text = u.back(ctx, row)
+		}
 		out.Changes = append(out.Changes, change)
 		if change.Can && apply {
 			if err := tx.MarkUndone(row.ID, tx.Now()); err != nil {
 				return out, err
+			}
+			if other != nil {
+				continue
 			}
 			if err := tx.TaintFile(row.Path, row.Taint, run); err != nil {
 				return out, err
