@@ -128,25 +128,19 @@ func (s *search) Memories(tx *sqlstore.Tx, rev int64, scope string, subconscious
 	if tx.ReadOnly() {
 		return hits, nil
 	}
-	return s.unindexed(tx, rev, scope, subconscious, words, hits, limit)
+	return unindexed(tx, rev, scope, subconscious, words, hits, limit)
 }
 
 // unindexed adds what the transaction holds and the index does not.
-func (s *search) unindexed(tx *sqlstore.Tx, rev int64, scope string, subconscious bool, query [][]string, hits []int64, limit int) ([]int64, error) {
-	for {
-		changed, err := tx.MemoriesSince(rev, indexBatch)
-		if err != nil {
-			return nil, err
-		}
-		for _, m := range changed {
-			rev = m.Rev
-			hits = slices.DeleteFunc(hits, func(n int64) bool { return n == m.N })
-			if m.Scope == scope && m.State == store.MemoryLive && (m.Tier == store.TierSubconscious) == subconscious && holds(m.Text, query) {
-				hits = append(hits, m.N)
-			}
-		}
-		if len(changed) < indexBatch {
-			break
+func unindexed(tx *sqlstore.Tx, rev int64, scope string, subconscious bool, query [][]string, hits []int64, limit int) ([]int64, error) {
+	fresh, err := tx.Fresh(rev)
+	if err != nil || len(fresh) == 0 {
+		return hits, err
+	}
+	hits = slices.DeleteFunc(hits, func(n int64) bool { _, ok := fresh[n]; return ok })
+	for n, m := range fresh {
+		if m.Scope == scope && m.State == store.MemoryLive && (m.Tier == store.TierSubconscious) == subconscious && holds(m.Forms, query) {
+			hits = append(hits, n)
 		}
 	}
 	slices.SortFunc(hits, func(a, b int64) int { return cmp.Compare(b, a) })
@@ -154,10 +148,9 @@ func (s *search) unindexed(tx *sqlstore.Tx, rev int64, scope string, subconsciou
 }
 
 // holds reports whether a text has one form of each word.
-func holds(text string, query [][]string) bool {
-	held := words.Tokens(text)
+func holds(held map[string]bool, query [][]string) bool {
 	for _, forms := range query {
-		if !slices.ContainsFunc(forms, func(f string) bool { return slices.Contains(held, f) }) {
+		if !slices.ContainsFunc(forms, func(f string) bool { return held[f] }) {
 			return false
 		}
 	}

@@ -243,6 +243,48 @@ func (tx *Tx) MemoriesSince(rev int64, limit int) ([]ChangedMemory, error) {
 	})
 }
 
+// fresh are the memories that an index does not hold yet, as read so far.
+type fresh struct {
+	from, rev int64 // changes after from, up to rev
+	list      map[int64]FreshMemory
+}
+
+// A FreshMemory is one that an index does not hold as it is.
+type FreshMemory struct {
+	ChangedMemory
+	Forms map[string]bool
+}
+
+// freshBatch is how many changes are read at once.
+const freshBatch = 1000
+
+// Fresh returns the memories that changed after rev, by number, this
+// transaction's own changes among them. What was read once is kept until the
+// transaction ends.
+func (tx *Tx) Fresh(rev int64) (map[int64]FreshMemory, error) {
+	f := &tx.fresh
+	if f.list == nil || f.from != rev {
+		*f = fresh{from: rev, rev: rev, list: map[int64]FreshMemory{}}
+	}
+	for {
+		changed, err := tx.MemoriesSince(f.rev, freshBatch)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range changed {
+			f.rev = m.Rev
+			forms := map[string]bool{}
+			for _, form := range words.Tokens(m.Text) {
+				forms[form] = true
+			}
+			f.list[m.N] = FreshMemory{m, forms}
+		}
+		if len(changed) < freshBatch {
+			return f.list, nil
+		}
+	}
+}
+
 // LastRev is the newest change of a memory.
 func (tx *Tx) LastRev() (int64, error) {
 	var n int64
