@@ -103,6 +103,16 @@ func read(text string) saying {
 	return s
 }
 
+// readAs takes the text of a memory apart. Only of the person themselves is it
+// known that they have one home or one name: their relatives have others.
+func readAs(kind, text string) saying {
+	s := read(text)
+	if kind != Identity && kind != Preference {
+		s.topic = ""
+	}
+	return s
+}
+
 // same reports whether two words share a form.
 func same(a, b words.Word) bool {
 	return slices.ContainsFunc(a.Forms, func(f string) bool { return slices.Contains(b.Forms, f) })

@@ -145,7 +145,7 @@ func Restore(tx store.Tx, scope, id string, by mercury.Actor) (store.Memory, err
 	now := tx.Now()
 	if rival, err := Rival(tx, m); err != nil {
 		return m, err
-	} else if rival != nil && rival.State == store.MemoryLive && contradict(read(m.Summary), read(rival.Summary)) {
+	} else if rival != nil && rival.State == store.MemoryLive && contradict(readAs(m.Kind, m.Summary), readAs(rival.Kind, rival.Summary)) {
 		rival.State, rival.Rival, rival.ChangedAt = store.MemorySuperseded, m.ID, now
 		if err := tx.SaveMemory(*rival); err != nil {
 			return m, fmt.Errorf("restore: %w", err)

@@ -99,13 +99,13 @@ func decide(tx store.Tx, scope string, c Candidate) (r Result, old *store.Memory
 	if err != nil {
 		return r, nil, err
 	}
-	said := read(c.Summary)
+	said := readAs(c.Kind, c.Summary)
 	var rival *store.Memory
 	for i, m := range near {
 		if m.Kind != c.Kind || m.Kind == Reflection {
 			continue
 		}
-		held := read(m.Summary)
+		held := readAs(m.Kind, m.Summary)
 		exact := words.Fold(m.Summary) == words.Fold(c.Summary)
 		if exact || agree(said, held) {
 			return Result{Outcome: Merged, Memory: merge(m, c, now)}, &near[i], nil
@@ -141,7 +141,7 @@ func alike(tx store.Tx, scope string, c Candidate) ([]store.Memory, error) {
 		return nil, fmt.Errorf("look for what is like it: %w", err)
 	}
 	near = append(near, resting...)
-	if read(c.Summary).topic == "" && len(q.Words) > 0 {
+	if readAs(c.Kind, c.Summary).topic == "" && len(q.Words) > 0 {
 		return near, nil
 	}
 	ofKind, _, err := tx.Memories(store.MemoryFilter{Scope: scope, Kinds: []string{c.Kind}, Page: store.Page{Limit: 200}})

@@ -60,17 +60,19 @@ func TestTheSameEntryReadTwiceIsOneObservation(t *testing.T) {
 }
 
 func TestWhatDiffersStaysApart(t *testing.T) {
-	for _, pair := range [][2]string{
-		{"prefers oolong tea", "prefers black coffee"},
-		{"wakes up at 6", "wakes up at 7"},
+	for _, pair := range [][3]string{
+		{"prefers oolong tea", "prefers black coffee", ""},
+		{"wakes up at 6", "wakes up at 7", ""},
 		{"用户喜欢乌龙茶", "用户喜欢普洱茶和咖啡"},
 		{"يحب القهوة العربية", "يحب الشاي الأخضر"},
+		{"her mother lives in Aveiro", "her brother lives in Marseille", Relationship},
 		{"arbeitet an einer App für Imker", "arbeitet an einem Buch über Imker"},
 		{"plays the cello on Sundays", "plays chess on Sundays with Tom"},
 	} {
 		b := onSQLite(t)
-		b.learn(OwnerScope, inferred(Preference, pair[0], 0.8, "en_1"))
-		if r := b.learn(OwnerScope, inferred(Preference, pair[1], 0.8, "en_2")); r.Outcome != Added {
+		kind := orElse(pair[2], Preference)
+		b.learn(OwnerScope, inferred(kind, pair[0], 0.8, "en_1"))
+		if r := b.learn(OwnerScope, inferred(kind, pair[1], 0.8, "en_2")); r.Outcome != Added {
 			t.Errorf("%q after %q: %s", pair[1], pair[0], r.Outcome)
 		}
 	}

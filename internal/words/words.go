@@ -138,12 +138,17 @@ func folded(s string) string {
 
 var umlauts = strings.NewReplacer("ä", "ae", "ö", "oe", "ü", "ue", "ø", "oe", "å", "aa", "æ", "ae", "œ", "oe")
 
-// nearLength is how many letters a loose form has, and longWord from how many
-// a word has one.
-const (
-	nearLength = 5
-	longWord   = 6
-)
+// nearLength is how many letters the loose form of a word of n letters has, 0
+// for none.
+func nearLength(n int) int {
+	switch {
+	case n < 5:
+		return 0
+	case n < 7:
+		return 4
+	}
+	return 5
+}
 
 // spelled is a word of a script with spaces.
 func spelled(piece string) Word {
@@ -168,8 +173,9 @@ func (w *Word) add(form string) {
 }
 
 func (w *Word) near(base string) {
-	if r := []rune(base); len(r) >= longWord && !w.Stop {
-		w.Near = append(w.Near, "~"+string(r[:nearLength]))
+	r := []rune(base)
+	if n := nearLength(len(r)); n > 0 && !w.Stop {
+		w.Near = append(w.Near, "~"+string(r[:n]))
 	}
 }
 
