@@ -119,7 +119,7 @@ func decide(tx store.Tx, scope string, c Candidate) (r Result, old *store.Memory
 	}
 	fresh.Rival = rival.ID
 	r = Result{Outcome: Won, Memory: fresh, Rival: rival}
-	weaker := effective(fresh, now) < effective(*rival, now)
+	weaker := faded(fresh, now) < faded(*rival, now)
 	if len(fresh.Taint) > 0 && len(rival.Taint) == 0 || weaker {
 		r.Outcome = Lost
 		r.Memory.State = store.MemorySuperseded

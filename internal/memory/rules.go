@@ -68,23 +68,32 @@ func tierOf(kind string) string {
 // effective is the confidence that counts now: what was read out of a talk
 // fades, what was said or written holds better, what rests does not change.
 func effective(m store.Memory, now time.Time) float64 {
-	d := days(now, m.SeenAt)
-	if m.Tier == store.TierSubconscious {
-		d = min(d, Standard.Rest.Hours()/24)
-	}
-	c := m.Confidence
+	c := faded(m, now)
 	switch m.Learned {
 	case Manual:
 		c += 0.06
 	case Direct:
 		c += 0.03
-	default:
+	}
+	return min(1, max(0, c))
+}
+
+// faded is the confidence that is left. It decides between two memories that
+// contradict each other: what was once written by hand must not hold for ever
+// against what its person says today.
+func faded(m store.Memory, now time.Time) float64 {
+	d := days(now, m.SeenAt)
+	if m.Tier == store.TierSubconscious {
+		d = min(d, Standard.Rest.Hours()/24)
+	}
+	c := m.Confidence
+	if m.Learned == Inferred {
 		c -= min(0.20, d/365)
 	}
 	if m.Tier == store.TierActive {
 		c -= min(0.18, d/120)
 	}
-	return min(1, max(0, c))
+	return max(0, c)
 }
 
 // health says how much a memory is worth by itself, apart from any question.

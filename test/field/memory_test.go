@@ -66,7 +66,7 @@ func (h *house) talk(conversation string, said ...string) {
 func TestSixTurnsAreLearnedFromTogetherInTheLedgerAndBelowTheirShare(t *testing.T) {
 	t.Parallel()
 	lesson := `[{"type":"preference","summary":"Prefers oolong tea","confidence":0.9,"importance":0.7,"durability":0.9,"direct":true,"lines":[1]},
-		{"type":"constraint","summary":"Is allergic to peanuts","confidence":0.9,"importance":0.9,"durability":0.9,"direct":true,"lines":[3]}]`
+		{"type":"constraint","summary":"Is allergic to peanuts","confidence":0.9,"importance":0.9,"durability":0.9,"direct":true,"lines":[5]}]`
 	h := newHouse(t, llmtest.Script{Rules: []llmtest.Rule{
 		{Match: lessonOf, Reply: lesson, Usage: &llmtest.Usage{Input: 400, Output: 90}},
 		dear(".", "Understood."),
@@ -158,7 +158,8 @@ func TestALessonThatAKillCutOffIsLearnedOnce(t *testing.T) {
 		dear(".", "Yes."),
 	}})
 	h.live()
-	h.talk("talk", "I drink oolong tea", "two things", "three things", "four things", "five things", "six things")
+	h.talk("talk", "I drink oolong tea", "two things", "three things", "four things", "five things")
+	h.say("talk", "six things", "follow-up") // the lesson that follows ends the process
 	h.until("the kill", func() bool { return h.life.over() })
 	h.live()
 	h.until("the lesson", func() bool { return h.lessons() == 1 })
