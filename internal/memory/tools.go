@@ -243,8 +243,9 @@ func bound(n, usual, most int) int {
 
 // claims are the words by which an answer says that something was remembered
 // or will be.
-var claims = regexp.MustCompile(`(?i)\bI('ll| will| have|'ve)? ?(now |also |always )?(remember|noted|saved|memori[sz]ed?|keep (that|this|it) in mind|made a note|make a note|store[d]?) |\bI('ll| will) (remember|keep)|\b(noted|saved) (that |this |it )?(in|to|for) (my )?(memory|later|future)|` +
-	`\b(merke?|notiere?) (ich )?(es )?mir\b|\bich (merke|notiere|habe mir) .*\b(mir|gemerkt|notiert|gespeichert)\b|\bgemerkt\b|` +
+var claims = regexp.MustCompile(`(?i)\bI('ll| will)( now| also| always)? (remember|keep (that|this|it) in mind|make a note|note (that|this|it)|memori[sz]e)\b|` +
+	`\bI('ve| have)?( just| now| also)? (noted|memori[sz]ed|made a note|saved (that|this|it) (to|in|for))\b|\b(noted|saved|stored) (that |this |it )?(in|to|for) (my )?(memory|later|future)\b|` +
+	`\b(merke|notiere) (ich )?(es )?mir\b|\bich (merke|habe) mir .*(gemerkt|notiert|gespeichert|merken)\b|\bich merke mir\b|\bgemerkt\b|` +
 	`我(会|已经?|将)?(记住|记下|记得)|已(记住|记下|保存)|(سأتذكر|لقد حفظت|تم الحفظ|سأحفظ|سجلت ذلك|حفظت)`)
 
 // Unsaved says what to show under an answer that speaks of remembering though
