@@ -3,6 +3,7 @@ package memory
 import (
 	"regexp"
 	"slices"
+	"sync"
 
 	"github.com/mercury-agent/mercury/internal/words"
 )
@@ -18,9 +19,9 @@ type saying struct {
 
 // Chinese says it within a piece without spaces.
 var (
-	chineseNo    = regexp.MustCompile(`讨厌|厌恶|不再|不喜欢|不爱|不想|不|没有|没|避免|拒绝|戒掉?`)
-	chinesePolar = regexp.MustCompile(`讨厌|厌恶|喜欢|喜爱|偏好|偏爱|热爱|不爱|使用|爱|避免`)
-	chineseLight = regexp.MustCompile(`喜欢|喜爱|偏好|偏爱|热爱|使用|爱|总是|通常|平时|经常|特别|非常|最|喝|吃|人|很`)
+	chineseNo    = lazy(`讨厌|厌恶|不再|不喜欢|不爱|不想|不|没有|没|避免|拒绝|戒掉?`)
+	chinesePolar = lazy(`讨厌|厌恶|喜欢|喜爱|偏好|偏爱|热爱|不爱|使用|爱|避免`)
+	chineseLight = lazy(`喜欢|喜爱|偏好|偏爱|热爱|使用|爱|总是|通常|平时|经常|特别|非常|最|喝|吃|人|很`)
 )
 
 // Words that say yes or no, folded: English, German and Arabic.
@@ -38,49 +39,57 @@ var (
 		"generally", "always", "meistens", "immer", "besonders", "sehr", "am", "liebsten", "يشرب", "تشرب", "ياكل", "شرب", "اكل", "دائما")
 )
 
-func set(list ...string) map[string]bool {
-	m := map[string]bool{}
-	for _, w := range list {
-		m[w] = true
-	}
-	return m
+// set is made when it is first needed.
+func set(list ...string) func() map[string]bool {
+	return sync.OnceValue(func() map[string]bool {
+		m := map[string]bool{}
+		for _, w := range list {
+			m[w] = true
+		}
+		return m
+	})
+}
+
+// lazy is an expression compiled when it is first needed.
+func lazy(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }
 
 // topics are things of which a person has one at a time. Two memories of one
 // topic with different words contradict each other.
 var topics = []struct {
 	name string
-	re   *regexp.Regexp
+	re   func() *regexp.Regexp
 }{
-	{"home", regexp.MustCompile(`\b(lives?|living|resides?|residing) (in|at)\b|\bmov(ed|es|ing) (back )?to\b|\b(wohnt|lebt) (in|bei)\b|\b(zieht|zog) nach\b|\bnach .* (gezogen|umgezogen)\b|住在|居住|搬到|搬去|(يسكن|يعيش|تسكن|تعيش|يقيم) (في|ب)|انتقل (الى|الي|إلى)`)},
-	{"name", regexp.MustCompile(`\bname is\b|\bis (called|named)\b|\bheisst\b|\bname ist\b|名字(是|叫)|名叫|(اسمه|اسمها) `)},
-	{"birthday", regexp.MustCompile(`\bbirthday\b|\bborn on\b|\bgeburtstag\b|\bgeboren am\b|生日|出生于|عيد ميلاد|(ولد|ولدت) في`)},
-	{"employer", regexp.MustCompile(`\bworks (at|for)\b|\barbeitet (bei|fur)\b|就职于|任职于|在.{1,12}(工作|上班)|(يعمل|تعمل) (في|لدى|لدي) `)},
-	{"age", regexp.MustCompile(`\b\d+ years old\b|\b\d+ jahre alt\b|\d+ ?岁|(عمره|عمرها) \d+`)},
-	{"favourite", regexp.MustCompile(`\bfavou?rite (\w+)|\blieblings(\w+)|最喜欢的?(.{2})是|(\S+) المفضل`)},
+	{"home", lazy(`\b(lives?|living|resides?|residing) (in|at)\b|\bmov(ed|es|ing) (back )?to\b|\b(wohnt|lebt) (in|bei)\b|\b(zieht|zog) nach\b|\bnach .* (gezogen|umgezogen)\b|住在|居住|搬到|搬去|(يسكن|يعيش|تسكن|تعيش|يقيم) (في|ب)|انتقل (الى|الي|إلى)`)},
+	{"name", lazy(`\bname is\b|\bis (called|named)\b|\bheisst\b|\bname ist\b|名字(是|叫)|名叫|(اسمه|اسمها) `)},
+	{"birthday", lazy(`\bbirthday\b|\bborn on\b|\bgeburtstag\b|\bgeboren am\b|生日|出生于|عيد ميلاد|(ولد|ولدت) في`)},
+	{"employer", lazy(`\bworks (at|for)\b|\barbeitet (bei|fur)\b|就职于|任职于|在.{1,12}(工作|上班)|(يعمل|تعمل) (في|لدى|لدي) `)},
+	{"age", lazy(`\b\d+ years old\b|\b\d+ jahre alt\b|\d+ ?岁|(عمره|عمرها) \d+`)},
+	{"favourite", lazy(`\bfavou?rite (\w+)|\blieblings(\w+)|最喜欢的?(.{2})是|(\S+) المفضل`)},
 }
 
 // read takes a text apart.
 func read(text string) saying {
-	s := saying{polar: chinesePolar.MatchString(text)}
-	no := len(chineseNo.FindAllString(text, -1))
-	bare := chineseLight.ReplaceAllString(chineseNo.ReplaceAllString(text, " "), " ")
+	s := saying{polar: chinesePolar().MatchString(text)}
+	no := len(chineseNo().FindAllString(text, -1))
+	bare := chineseLight().ReplaceAllString(chineseNo().ReplaceAllString(text, " "), " ")
 	for _, w := range words.Of(bare) {
 		form := w.Forms[0]
 		switch {
 		case w.Pair: // its characters are compared one by one
 			continue
-		case negations[form]:
+		case negations()[form]:
 			no++
 			continue
-		case dislikes[form]:
+		case dislikes()[form]:
 			no++
 			s.polar = true
 			continue
-		case likes[form]:
+		case likes()[form]:
 			s.polar = true
 			continue
-		case light[form], w.Stop:
+		case light()[form], w.Stop:
 			continue
 		}
 		if !slices.ContainsFunc(s.words, func(v words.Word) bool { return same(v, w) }) {
@@ -90,7 +99,7 @@ func read(text string) saying {
 	s.opposite = no%2 == 1
 	fold := words.Fold(text)
 	for _, t := range topics {
-		if m := t.re.FindStringSubmatch(fold); m != nil {
+		if m := t.re().FindStringSubmatch(fold); m != nil {
 			s.topic = t.name
 			if t.name == "favourite" {
 				for _, what := range m[1:] {

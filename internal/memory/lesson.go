@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -69,7 +68,7 @@ func cut(s string, n int) string {
 
 // acknowledgements are messages that say nothing by themselves. A message that
 // only begins with one is not among them.
-var acknowledgements = regexp.MustCompile(`(?i)^(ok(ay)?|k|yes|yep|yeah|no|nope|thanks?( you)?( very much)?|thx|hi|hey|hello|bye|good (morning|evening|night)|great|nice|cool|sure|please|go on|continue|stop|` +
+var acknowledgements = lazy(`(?i)^(ok(ay)?|k|yes|yep|yeah|no|nope|thanks?( you)?( very much)?|thx|hi|hey|hello|bye|good (morning|evening|night)|great|nice|cool|sure|please|go on|continue|stop|` +
 	`ja|nein|danke( schön)?|hallo|tschüss|gut|super|weiter|bitte|guten (morgen|abend|tag)|` +
 	`好的?|是的?|不|谢谢|你好|再见|嗯|继续|نعم|لا|شكرا|مرحبا|أهلا|حسنا|تمام)$`)
 
@@ -78,7 +77,7 @@ func Trivial(text string) bool {
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.Is(unicode.M, r)
 	}), " ")
-	return text == "" || acknowledgements.MatchString(text)
+	return text == "" || acknowledgements().MatchString(text)
 }
 
 // learned is one memory as a model writes it.
@@ -145,7 +144,7 @@ func (l Lesson) sources(lines []int) (out []store.MemorySource, taint []string) 
 	return out, taint
 }
 
-var bullet = regexp.MustCompile(`^\s*(?:[-*•]|\d+[.)])\s+(.+)$`)
+var bullet = lazy(`^\s*(?:[-*•]|\d+[.)])\s+(.+)$`)
 
 // parse reads what a model wrote: a JSON array, alone, in a fence or in an
 // object, else bullets.
@@ -155,7 +154,7 @@ func parse(answer string) []learned {
 	}
 	var out []learned
 	for line := range strings.Lines(answer) {
-		if m := bullet.FindStringSubmatch(strings.TrimRight(line, "\r\n")); m != nil {
+		if m := bullet().FindStringSubmatch(strings.TrimRight(line, "\r\n")); m != nil {
 			out = append(out, learned{Type: Preference, Summary: m[1], Confidence: 0.75, Importance: 0.7, Durability: 0.7})
 		}
 	}

@@ -3,7 +3,6 @@ package memory
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -25,10 +24,10 @@ var roleWords = []string{
 }
 
 var (
-	named       = regexp.MustCompile(`(?:called|named|name is|heißt|namens)\s+(\p{Lu}[\p{L}'’-]*(?:\s+\p{Lu}[\p{L}'’-]*)?)`)
-	capitalised = regexp.MustCompile(`\p{Lu}[\p{L}'’-]+(?:\s+\p{Lu}[\p{L}'’-]+)?`)
-	chinese     = regexp.MustCompile(`(母亲|妈妈|父亲|爸爸|姐姐|妹妹|哥哥|弟弟|妻子|太太|丈夫|先生|女儿|儿子|朋友|同事|老板|经理|邻居|医生|牙医|老师|律师|房东|奶奶|爷爷|外婆|外公|表妹|表弟|女朋友|男朋友)(?:的名字)?(?:叫做?|名叫|是|，)?(\p{Han}{2,3}?)(?:$|[，。,.、；\s]|住|在|是|和|喜|有|会|从|工|不|对|的|正|生|去|来|今|已|很|养|教)`)
-	arabicRole  = regexp.MustCompile(`(أخته|أخوه|أخت|أخ|والدته|والده|والدة|والد|أمه|أبوه|زوجته|زوجها|زوجة|زوج|ابنته|ابنه|ابنة|ابن|صديقته|صديقه|صديقة|صديق|زميلته|زميله|زميلة|زميل|مديرته|مديره|مدير|جارته|جاره|طبيبته|طبيبه|طبيب|معلمته|معلمه|عمه|خاله)\s+(?:اسمه |اسمها |تدعى |يدعى )?(?:المستخدم )?(?:اسمه |اسمها )?([\p{Arabic}]{2,15})`)
+	named       = lazy(`(?:called|named|name is|heißt|namens)\s+(\p{Lu}[\p{L}'’-]*(?:\s+\p{Lu}[\p{L}'’-]*)?)`)
+	capitalised = lazy(`\p{Lu}[\p{L}'’-]+(?:\s+\p{Lu}[\p{L}'’-]+)?`)
+	chinese     = lazy(`(母亲|妈妈|父亲|爸爸|姐姐|妹妹|哥哥|弟弟|妻子|太太|丈夫|先生|女儿|儿子|朋友|同事|老板|经理|邻居|医生|牙医|老师|律师|房东|奶奶|爷爷|外婆|外公|表妹|表弟|女朋友|男朋友)(?:的名字)?(?:叫做?|名叫|是|，)?(\p{Han}{2,3}?)(?:$|[，。,.、；\s]|住|在|是|和|喜|有|会|从|工|不|对|的|正|生|去|来|今|已|很|养|教)`)
+	arabicRole  = lazy(`(أخته|أخوه|أخت|أخ|والدته|والده|والدة|والد|أمه|أبوه|زوجته|زوجها|زوجة|زوج|ابنته|ابنه|ابنة|ابن|صديقته|صديقه|صديقة|صديق|زميلته|زميله|زميلة|زميل|مديرته|مديره|مدير|جارته|جاره|طبيبته|طبيبه|طبيب|معلمته|معلمه|عمه|خاله)\s+(?:اسمه |اسمها |تدعى |يدعى )?(?:المستخدم )?(?:اسمه |اسمها )?([\p{Arabic}]{2,15})`)
 )
 
 // How long a name is, in characters.
@@ -75,10 +74,10 @@ func People(tx store.Tx, scope string) ([]Person, error) {
 
 // whois finds the person a relationship memory is about.
 func whois(text string) (name, role string) {
-	if m := chinese.FindStringSubmatch(text); m != nil {
+	if m := chinese().FindStringSubmatch(text); m != nil {
 		return m[2], m[1]
 	}
-	if m := arabicRole.FindStringSubmatch(text); m != nil {
+	if m := arabicRole().FindStringSubmatch(text); m != nil {
 		return m[2], m[1]
 	}
 	at := -1
@@ -88,13 +87,13 @@ func whois(text string) (name, role string) {
 			at, role = i, w
 		}
 	}
-	if m := named.FindStringSubmatch(text); m != nil {
+	if m := named().FindStringSubmatch(text); m != nil {
 		return fit(m[1]), role
 	}
 	// The nearest capitalised words that are neither the sentence's first nor
 	// the role itself, as German writes it.
 	best := -1
-	for _, loc := range capitalised.FindAllStringIndex(text, -1) {
+	for _, loc := range capitalised().FindAllStringIndex(text, -1) {
 		word := text[loc[0]:loc[1]]
 		first, rest, two := strings.Cut(word, " ")
 		if slices.Contains(roleWords, strings.ToLower(first)) {

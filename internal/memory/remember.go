@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -282,13 +281,13 @@ func weight(s string) int {
 
 // instructing are the words by which a text tells Mercury what to do rather
 // than what is so.
-var instructing = regexp.MustCompile(`(?i)\b(always|never|must|should|whenever|from now on|ignore|disregard|do not (tell|ask|mention)|don't (tell|ask|mention)|run|execute|send|forward|upload|download|install|delete|approve|allow|reply with|respond with|transfer|pay)\b|` +
+var instructing = lazy(`(?i)\b(always|never|must|should|whenever|from now on|ignore|disregard|do not (tell|ask|mention)|don't (tell|ask|mention)|run|execute|send|forward|upload|download|install|delete|approve|allow|reply with|respond with|transfer|pay)\b|` +
 	`\b(immer|niemals|nie|musst?|sollst|ab jetzt|ignoriere?|führe? .* aus|sende|schicke?|leite|lösche?|installiere?|erlaube?)\b|` +
 	`总是|永远|必须|应该|从现在|忽略|执行|运行|发送|转发|删除|安装|允许|دائما|يجب|تجاهل|نفذ|أرسل|ارسل|احذف|ثبت|اسمح`)
 
 // Instructs reports whether a text tells Mercury what to do. From outside text
 // such a memory is never learned, and saved only on a person's word.
-func Instructs(text string) bool { return instructing.MatchString(text) }
+func Instructs(text string) bool { return instructing().MatchString(text) }
 
 // UndoAct is the act of changes to memories in the record of what runs changed;
 // the path is the memory's id, and what stood there before is its row.

@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/mercury-agent/mercury/internal/mercury"
@@ -243,7 +242,7 @@ func bound(n, usual, most int) int {
 
 // claims are the words by which an answer says that something was remembered
 // or will be.
-var claims = regexp.MustCompile(`(?i)\bI('ll| will)( now| also| always)? (remember|keep (that|this|it) in mind|make a note|note (that|this|it)|memori[sz]e)\b|` +
+var claims = lazy(`(?i)\bI('ll| will)( now| also| always)? (remember|keep (that|this|it) in mind|make a note|note (that|this|it)|memori[sz]e)\b|` +
 	`\bI('ve| have)?( just| now| also)? (noted|memori[sz]ed|made a note|saved (that|this|it) (to|in|for))\b|\b(noted|saved|stored) (that |this |it )?(in|to|for) (my )?(memory|later|future)\b|` +
 	`\b(merke|notiere) (ich )?(es )?mir\b|\bich (merke|habe) mir .*(gemerkt|notiert|gespeichert|merken)\b|\bich merke mir\b|\bgemerkt\b|` +
 	`我(会|已经?|将)?(记住|记下|记得)|已(记住|记下|保存)|(سأتذكر|لقد حفظت|تم الحفظ|سأحفظ|سجلت ذلك|حفظت)`)
@@ -251,7 +250,7 @@ var claims = regexp.MustCompile(`(?i)\bI('ll| will)( now| also| always)? (rememb
 // Unsaved says what to show under an answer that speaks of remembering though
 // nothing was saved in its run; empty when all is well.
 func Unsaved(answer string, saved bool) string {
-	if saved || !claims.MatchString(answer) {
+	if saved || !claims().MatchString(answer) {
 		return ""
 	}
 	return "Not saved: nothing was written to memory in this turn."

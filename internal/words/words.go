@@ -114,9 +114,9 @@ func pairs(piece []rune) []Word {
 	fold := []rune(folded(string(piece)))
 	var out []Word
 	for i, r := range fold {
-		out = append(out, Word{Forms: []string{string(r)}, Stop: stopCharacters[r], Part: len(fold) > 1})
+		out = append(out, Word{Forms: []string{string(r)}, Stop: stopCharacters()[r], Part: len(fold) > 1})
 		if i > 0 {
-			out = append(out, Word{Forms: []string{string(fold[i-1 : i+1])}, Pair: true, Stop: stopCharacters[fold[i-1]] && stopCharacters[r]})
+			out = append(out, Word{Forms: []string{string(fold[i-1 : i+1])}, Pair: true, Stop: stopCharacters()[fold[i-1]] && stopCharacters()[r]})
 		}
 	}
 	return out
@@ -154,7 +154,7 @@ func nearLength(n int) int {
 func spelled(piece string) Word {
 	lower := norm.NFC.String(cases.Fold().String(piece))
 	base := folded(piece)
-	w := Word{Forms: []string{base}, Stop: stopWords[base] || stopWords[lower]}
+	w := Word{Forms: []string{base}, Stop: stopWords()[base] || stopWords()[lower]}
 	if long := folded(umlauts.Replace(lower)); long != base {
 		w.add(long)
 	}
@@ -190,7 +190,7 @@ var (
 // arabic is a word of Arabic script.
 func arabic(piece string) Word {
 	base := arabicLetters.Replace(folded(arabicLetters.Replace(piece)))
-	w := Word{Forms: []string{base}, Stop: stopWords[base]}
+	w := Word{Forms: []string{base}, Stop: stopWords()[base]}
 	if w.Stop {
 		return w
 	}
@@ -201,7 +201,7 @@ func arabic(piece string) Word {
 			break
 		}
 	}
-	if stopWords[bare] {
+	if stopWords()[bare] {
 		w.Stop = true
 		return w
 	}

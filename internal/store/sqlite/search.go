@@ -84,6 +84,14 @@ func (s *search) connect() error {
 	return os.Chmod(s.path, 0o600)
 }
 
+// heal does away with an index that turned out to be damaged, so that the next
+// search makes it anew. The lock is held.
+func (s *search) heal(err error) {
+	if errors.Is(err, store.ErrDamaged) {
+		_ = s.remove() // if it cannot be removed, that is said next time
+	}
+}
+
 func (s *search) remove() error {
 	if s.c != nil {
 		s.c.close()
@@ -109,20 +117,20 @@ func (s *search) close() error {
 }
 
 // Memories returns the numbers of memories with one form of each word.
-func (s *search) Memories(tx *sqlstore.Tx, rev int64, scope string, subconscious bool, words [][]string, limit int) ([]int64, error) {
+func (s *search) Memories(tx *sqlstore.Tx, rev int64, scope string, subconscious bool, words [][]string, limit int) (found []int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.open(); err != nil {
-		return nil, err
-	}
-	number, known, err := s.scope(scope, false)
-	if err != nil {
-		return nil, err
-	}
+	defer func() { s.heal(err) }()
 	var hits []int64
-	if known {
-		if hits, err = numbers(s.c, "memory.find", match(words, mark(number, subconscious)), limit); err != nil {
+	if s.c != nil { // else CatchUp found nothing to look for
+		number, known, err := s.scope(scope, false)
+		if err != nil {
 			return nil, err
+		}
+		if known {
+			if hits, err = numbers(s.c, "memory.find", match(words, mark(number, subconscious)), limit); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if tx.ReadOnly() {
@@ -159,10 +167,18 @@ func holds(held map[string]bool, query [][]string) bool {
 
 // CatchUp opens the index and, for a view, takes in what its snapshot has
 // besides. It returns the last change the index holds.
-func (s *search) CatchUp(tx *sqlstore.Tx) (int64, error) {
+func (s *search) CatchUp(tx *sqlstore.Tx) (_ int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	defer func() { s.heal(err) }()
 	for {
+		last, err := tx.LastRev()
+		if err != nil {
+			return 0, err
+		}
+		if last == 0 && s.c == nil {
+			return 0, nil // nothing was ever remembered: there is no index to open
+		}
 		if err := s.open(); err != nil {
 			return 0, err
 		}
@@ -175,10 +191,6 @@ func (s *search) CatchUp(tx *sqlstore.Tx) (int64, error) {
 			return 0, err
 		}
 		known, err := s.value("memory/cleared")
-		if err != nil {
-			return 0, err
-		}
-		last, err := tx.LastRev()
 		if err != nil {
 			return 0, err
 		}
@@ -268,9 +280,10 @@ func match(words [][]string, prefix string) string {
 }
 
 // Entries returns entries with the words, as far as IndexEntries has come.
-func (s *search) Entries(_ *sqlstore.Tx, q store.EntryQuery) ([]store.EntryHit, error) {
+func (s *search) Entries(_ *sqlstore.Tx, q store.EntryQuery) (_ []store.EntryHit, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	defer func() { s.heal(err) }()
 	if err := s.open(); err != nil {
 		return nil, err
 	}
@@ -298,6 +311,7 @@ func (s *search) Entries(_ *sqlstore.Tx, q store.EntryQuery) ([]store.EntryHit, 
 func (s *search) IndexEntries(tx *sqlstore.Tx, limit int) (more bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	defer func() { s.heal(err) }()
 	if err := s.open(); err != nil {
 		return false, err
 	}
