@@ -184,15 +184,12 @@ func Find(tx store.Tx, scope, text string, limit int) ([]Recalled, error) {
 		return nil, nil
 	}
 	q := store.MemoryQuery{Scope: scope, Limit: max(2*limit, 40)}
-	for _, t := range query {
-		q.Words = append(q.Words, slices.Concat(t.Forms, t.Near))
-	}
-	found, err := tx.MemoriesWith(q)
+	found, err := holders(tx, q, query)
 	if err != nil {
 		return nil, fmt.Errorf("search memories: %w", err)
 	}
 	q.Subconscious = true
-	resting, err := tx.MemoriesWith(q)
+	resting, err := holders(tx, q, query)
 	if err != nil {
 		return nil, fmt.Errorf("search memories: %w", err)
 	}

@@ -56,11 +56,7 @@ func Recall(tx store.Tx, scope, question string) ([]Recalled, error) {
 
 // layer finds and ranks the candidates of one layer.
 func layer(tx store.Tx, scope string, subconscious bool, query []term, now time.Time) ([]Recalled, error) {
-	q := store.MemoryQuery{Scope: scope, Subconscious: subconscious, Limit: 4 * Standard.Candidates}
-	for _, t := range query {
-		q.Words = append(q.Words, slices.Concat(t.Forms, t.Near))
-	}
-	found, err := tx.MemoriesWith(q)
+	found, err := holders(tx, store.MemoryQuery{Scope: scope, Subconscious: subconscious, Limit: 2 * Standard.Candidates}, query)
 	if err != nil {
 		return nil, fmt.Errorf("recall: %w", err)
 	}
@@ -77,6 +73,30 @@ func layer(tx store.Tx, scope string, subconscious bool, query []term, now time.
 	}
 	slices.SortStableFunc(out, func(a, b Recalled) int { return cmp.Compare(b.Score, a.Score) })
 	return out, nil
+}
+
+// holders are the memories that hold words of a question; where few do, those
+// that hold something like them as well.
+func holders(tx store.Tx, q store.MemoryQuery, query []term) ([]store.Memory, error) {
+	var near [][]string
+	for _, t := range query {
+		q.Words = append(q.Words, t.Forms)
+		if len(t.Near) > 0 {
+			near = append(near, t.Near)
+		}
+	}
+	found, err := tx.MemoriesWith(q)
+	if err != nil || len(found) >= Standard.Candidates || len(near) == 0 {
+		return found, err
+	}
+	q.Words = near
+	more, err := tx.MemoriesWith(q)
+	for _, m := range more {
+		if !slices.ContainsFunc(found, func(f store.Memory) bool { return f.ID == m.ID }) {
+			found = append(found, m)
+		}
+	}
+	return found, err
 }
 
 // A term is a word of a question with what it is worth.

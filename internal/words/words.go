@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
@@ -105,6 +106,9 @@ func pieces(text string) [][]rune {
 // unspaced reports whether words of this script are written without spaces
 // between them, or with endings too many to stem.
 func unspaced(r rune) bool {
+	if r < 0x0E00 { // before Thai every script has spaces
+		return false
+	}
 	return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai, unicode.Lao,
 		unicode.Khmer, unicode.Myanmar, unicode.Bopomofo) || r == 'ー'
 }
@@ -126,6 +130,9 @@ func pairs(piece []rune) []Word {
 func Fold(s string) string { return folded(s) }
 
 func folded(s string) string {
+	if ascii(s) {
+		return strings.ToLower(s)
+	}
 	s = cases.Fold().String(s)
 	var b strings.Builder
 	for _, r := range norm.NFD.String(s) {
@@ -134,6 +141,16 @@ func folded(s string) string {
 		}
 	}
 	return norm.NFC.String(b.String())
+}
+
+// ascii reports whether a text needs none of what other letters need.
+func ascii(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
 }
 
 var umlauts = strings.NewReplacer("ä", "ae", "ö", "oe", "ü", "ue", "ø", "oe", "å", "aa", "æ", "ae", "œ", "oe")
@@ -152,12 +169,16 @@ func nearLength(n int) int {
 
 // spelled is a word of a script with spaces.
 func spelled(piece string) Word {
-	lower := norm.NFC.String(cases.Fold().String(piece))
 	base := folded(piece)
-	w := Word{Forms: []string{base}, Stop: stopWords()[base] || stopWords()[lower]}
-	if long := folded(umlauts.Replace(lower)); long != base {
-		w.add(long)
+	lower := base
+	w := Word{Forms: []string{base}}
+	if !ascii(piece) {
+		lower = norm.NFC.String(cases.Fold().String(piece))
+		if long := folded(umlauts.Replace(lower)); long != base {
+			w.add(long)
+		}
 	}
+	w.Stop = stopWords()[base] || stopWords()[lower]
 	if r := []rune(base); len(r) > 2 && unicode.Is(unicode.Latin, r[0]) && !w.Stop {
 		w.add(english(base))
 		w.add(folded(german(lower)))

@@ -71,6 +71,9 @@ func (tx *Tx) MemoriesWith(q store.MemoryQuery) ([]store.Memory, error) {
 			weight[n] += 1 / math.Sqrt(float64(len(hits)))
 		}
 	}
+	if len(common) < len(q.Words) {
+		common = nil // rarer words have told enough
+	}
 	for i := 0; i+1 < len(common) && i < pairs; i++ {
 		hits, err := tx.memoryNumbers(q, rev, common[i:i+2], q.Limit)
 		if err != nil {
