@@ -137,11 +137,13 @@ func asked(text string) [][]string {
 func match(query []term, found []store.Memory) []Recalled {
 	has := make([][]float64, len(found))
 	holders := make([]int, len(query))
+	var forms []string
+	for _, t := range query {
+		forms = slices.Concat(forms, t.Forms, t.Near)
+	}
+	heads := words.Heads(forms)
 	for i, m := range found {
-		held := map[string]bool{}
-		for _, f := range words.Tokens(m.Summary + "\n" + m.Detail) {
-			held[f] = true
-		}
+		held := words.Among(m.Summary+"\n"+m.Detail, heads)
 		has[i] = make([]float64, len(query))
 		for j, t := range query {
 			switch {

@@ -69,6 +69,48 @@ func Tokens(text string) []string {
 	return out
 }
 
+// headLength is how many letters of a word stemming never touches.
+const headLength = 2
+
+// Heads are the beginnings of forms, for Among.
+func Heads(forms []string) map[string]bool {
+	heads := map[string]bool{}
+	for _, f := range forms {
+		f = strings.TrimPrefix(f, "~")
+		heads[f[:min(len(f), headLength)]] = true
+	}
+	return heads
+}
+
+// Among are those of a text's forms that may be among forms with the given
+// heads, and perhaps others. It leaves out the work for words that cannot be,
+// which is what makes comparing many texts with a few words cheap.
+func Among(text string, heads map[string]bool) map[string]bool {
+	out := map[string]bool{}
+	for _, piece := range pieces(text) {
+		var list []Word
+		switch s := string(piece); {
+		case unspaced(piece[0]):
+			list = pairs(piece)
+		case unicode.Is(unicode.Arabic, piece[0]):
+			list = []Word{arabic(s)}
+		case ascii(s) && !heads[strings.ToLower(s[:min(len(s), headLength)])]:
+			continue
+		default:
+			list = []Word{spelled(s)}
+		}
+		for _, w := range list {
+			for _, f := range w.Forms {
+				out[f] = true
+			}
+			for _, f := range w.Near {
+				out[f] = true
+			}
+		}
+	}
+	return out
+}
+
 // pieces are the runs of letters and digits of one writing system. Symbols
 // such as emoji are pieces of their own.
 func pieces(text string) [][]rune {

@@ -67,6 +67,22 @@ func TestQuestionsAreMadeOfStopWords(t *testing.T) {
 	}
 }
 
+func TestAFewWordsAreFoundAmongManyAsAmongAll(t *testing.T) {
+	text := "Prefers oolong tea; wohnt in München, isst Häppchen 用户喜欢乌龙茶 يحب القهوة 🦜 allergies 2027"
+	all := Tokens(text)
+	for _, q := range []string{"OOLONG", "Muenchen", "munchen", "乌龙", "قهوة", "🦜", "allergy", "2027", "wohne", "Haeppchen", "whisky", "a"} {
+		for _, w := range Of(q) {
+			forms := slices.Concat(w.Forms, w.Near)
+			among := Among(text, Heads(forms))
+			for _, f := range forms {
+				if among[f] != slices.Contains(all, f) {
+					t.Errorf("%q: form %q is found %v, in all %v", q, f, among[f], slices.Contains(all, f))
+				}
+			}
+		}
+	}
+}
+
 func FuzzAnyTextIsCutIntoValidTokens(f *testing.F) {
 	for _, s := range []string{"", "Straße 5", "用户 likes お茶", "القَهْوَة", "\xff\xfe", "🦜🦜", "\u0301", strings.Repeat("a", 5000)} {
 		f.Add(s)

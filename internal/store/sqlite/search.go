@@ -39,6 +39,10 @@ var searchQueries = sync.OnceValue(func() map[string]string {
 // wait.
 const indexBatch = 1000
 
+// manyBatches is from how many batches on the pieces they leave are made one:
+// each search looks into every piece.
+const manyBatches = 4
+
 // A search is the index by words. It is opened when first used and catches up
 // with the database before it answers a view. Inside an Update nothing is
 // written to it, since that transaction may still be rolled back: what it does
@@ -171,7 +175,7 @@ func (s *search) CatchUp(tx *sqlstore.Tx) (_ int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer func() { s.heal(err) }()
-	for {
+	for batches := 0; ; {
 		last, err := tx.LastRev()
 		if err != nil {
 			return 0, err
@@ -214,11 +218,15 @@ func (s *search) CatchUp(tx *sqlstore.Tx) (_ int64, err error) {
 			return 0, nil // its hits are of what is gone; all rows are looked at
 		}
 		if !tx.ReadOnly() || last <= rev {
+			if batches >= manyBatches {
+				return rev, s.exec("memory.optimize")
+			}
 			return rev, nil
 		}
 		if err := s.batch(tx, rev); err != nil {
 			return 0, err
 		}
+		batches++
 		s.mu.Unlock() // others may look for something meanwhile
 		s.mu.Lock()
 	}
