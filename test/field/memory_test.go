@@ -17,6 +17,7 @@ import (
 	"github.com/mercury-agent/mercury/internal/memory"
 	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/store"
+	world "github.com/mercury-agent/mercury/test/house"
 )
 
 // lessonOf matches the request of a lesson: numbered lines.
@@ -165,6 +166,34 @@ func TestALessonThatAKillCutOffIsLearnedOnce(t *testing.T) {
 	h.until("the lesson", func() bool { return h.lessons() == 1 })
 	if facts := h.remembered(memory.OwnerScope); len(facts) != 1 || facts[0].Evidence != 1 || asked.Load() != 2 {
 		t.Errorf("asked %d times, learned %+v", asked.Load(), facts)
+	}
+}
+
+// The seventh model call and the seventh settling are the lesson's.
+func TestALessonKilledAtAnyPointIsLearnedOnce(t *testing.T) {
+	t.Parallel()
+	binary := world.Program{Tags: "crashpoints"}.Build(t)
+	for _, point := range []string{"model.before#7", "model.after#7", "settle.commit.before#7", "settle.commit.after#7"} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t, llmtest.Script{Rules: []llmtest.Rule{
+				{Match: lessonOf, Reply: `[{"type":"preference","summary":"Prefers oolong tea","confidence":0.9,"importance":0.7,"durability":0.9,"lines":[1]}]`},
+				dear(".", "Yes."),
+			}})
+			h.binary = binary
+			h.live("MERCURY_CRASH_AT=" + point)
+			h.talk("talk", "I drink oolong tea", "two things", "three things", "four things", "five things")
+			h.say("talk", "six things", "follow-up")
+			h.until("the kill", func() bool { return h.life.over() })
+			h.live()
+			h.until("the lesson", func() bool { return h.lessons() == 1 })
+			if facts := h.remembered(memory.OwnerScope); len(facts) != 1 || facts[0].Evidence != 1 {
+				t.Errorf("learned %+v", facts)
+			}
+			if said := h.texts("local/talk", mercury.AssistantEntry); len(said) != 6 {
+				t.Errorf("answered %q", said)
+			}
+		})
 	}
 }
 
