@@ -87,7 +87,11 @@ func memoryOverview(tx store.Tx, scope string) (string, error) {
 // OverviewText says in a few lines what is remembered.
 func OverviewText(o memory.Overview) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "I remember %d things and have %d more at the back of my mind.", o.Conscious, o.Subconscious)
+	fmt.Fprintf(&b, "I remember %d things", o.Conscious)
+	if o.Subconscious > 0 {
+		fmt.Fprintf(&b, ", and %d more are at the back of my mind", o.Subconscious)
+	}
+	b.WriteByte('.')
 	if o.Superseded+o.Forgotten > 0 {
 		fmt.Fprintf(&b, " %d were replaced by newer ones, %d forgotten on request.", o.Superseded, o.Forgotten)
 	}

@@ -84,9 +84,11 @@ func audit(tx store.Tx, by mercury.Actor, act, subject, detail string) error {
 	return tx.Audit(store.AuditRow{ID: mercury.NewID("au"), At: tx.Now(), Actor: by, Act: act, Subject: subject, Detail: detail})
 }
 
-// Get returns a memory of a scope by its id or by a beginning of it that no
-// other one has. An empty scope is any.
+// Get returns a memory of a scope. An empty scope is any.
 func Get(tx store.Tx, scope, id string) (store.Memory, error) {
+	if id == "" {
+		return store.Memory{}, &mercury.Error{Kind: mercury.Invalid, Err: errors.New("which memory?"), Help: "Name its id; looking for it by its words shows that."}
+	}
 	m, err := tx.Memory(id)
 	if errors.Is(err, store.ErrNotFound) || err == nil && scope != "" && m.Scope != scope {
 		return store.Memory{}, &mercury.Error{Kind: mercury.NotFound, Err: fmt.Errorf("there is no memory %s", id),

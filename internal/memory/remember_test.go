@@ -200,19 +200,26 @@ func TestNothingIsLostOverAYear(t *testing.T) {
 		subjects := []string{"astronomy", "beekeeping", "ceramics", "dressage", "espresso", "fencing", "gardening", "heraldry", "ikebana", "juggling",
 			"karaoke", "lacemaking", "macrame", "needlework", "origami", "papercraft", "quilting", "rowing", "sculpture", "taxidermy"}
 		said := map[string]bool{}
-		for d := range 365 {
-			kind := Kinds[d%9]
-			text := fmt.Sprintf("%s number %d is about %s", kind, d/3, subjects[d%len(subjects)])
-			if d%3 == 1 {
-				text += " as always and in every detail"
-			}
-			said[text] = true
-			b.learn(OwnerScope, inferred(kind, text, 0.6+float64(d%4)/10, fmt.Sprintf("en_%d", d)))
-			if d%10 == 0 {
-				b.update(func(tx store.Tx) error { return Consolidate(tx, OwnerScope, time.UTC) })
-			}
-			b.days(1)
+		const lesson = 10 // facts that are learned together, and then tidied up
+		for from := 0; from < 365; from += lesson {
+			b.update(func(tx store.Tx) error {
+				for d := from; d < min(from+lesson, 365); d++ {
+					tx := clock{tx.(clock).Tx, b.at.AddDate(0, 0, d)}
+					kind := Kinds[d%9]
+					text := fmt.Sprintf("%s number %d is about %s", kind, d/3, subjects[d%len(subjects)])
+					if d%3 == 1 {
+						text += " as always and in every detail"
+					}
+					said[text] = true
+					if _, err := Remember(tx, OwnerScope, inferred(kind, text, 0.6+float64(d%4)/10, fmt.Sprintf("en_%d", d))); err != nil {
+						return err
+					}
+				}
+				return Consolidate(clock{tx.(clock).Tx, b.at.AddDate(0, 0, from+lesson)}, OwnerScope, time.UTC)
+			})
+			b.recall(OwnerScope, "What is it about?")
 		}
+		b.days(365)
 		var whole strings.Builder
 		sources := 0
 		subconscious := 0
