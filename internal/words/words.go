@@ -14,7 +14,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
 )
 
@@ -175,7 +174,7 @@ func folded(s string) string {
 	if ascii(s) {
 		return strings.ToLower(s)
 	}
-	s = cases.Fold().String(s)
+	s = lower(s)
 	var b strings.Builder
 	for _, r := range norm.NFD.String(s) {
 		if !unicode.Is(unicode.Mn, r) {
@@ -184,6 +183,11 @@ func folded(s string) string {
 	}
 	return norm.NFC.String(b.String())
 }
+
+// special are letters whose small form is not what people type.
+var special = strings.NewReplacer("ß", "ss", "ς", "σ")
+
+func lower(s string) string { return special.Replace(strings.ToLower(s)) }
 
 // ascii reports whether a text needs none of what other letters need.
 func ascii(s string) bool {
@@ -212,18 +216,18 @@ func nearLength(n int) int {
 // spelled is a word of a script with spaces.
 func spelled(piece string) Word {
 	base := folded(piece)
-	lower := base
+	small := base
 	w := Word{Forms: []string{base}}
 	if !ascii(piece) {
-		lower = norm.NFC.String(cases.Fold().String(piece))
-		if long := folded(umlauts.Replace(lower)); long != base {
+		small = norm.NFC.String(lower(piece))
+		if long := folded(umlauts.Replace(small)); long != base {
 			w.add(long)
 		}
 	}
-	w.Stop = stopWords()[base] || stopWords()[lower]
+	w.Stop = stopWords()[base] || stopWords()[small]
 	if r := []rune(base); len(r) > 2 && unicode.Is(unicode.Latin, r[0]) && !w.Stop {
 		w.add(english(base))
-		w.add(folded(german(lower)))
+		w.add(folded(german(small)))
 	}
 	w.near(base)
 	return w
