@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"github.com/mercury-agent/mercury/internal/memory"
 	"github.com/mercury-agent/mercury/internal/mercury"
@@ -133,7 +134,13 @@ func (t sealedTx) PutUndo(u store.UndoRow) error {
 	return t.Tx.PutUndo(u)
 }
 
-func (t sealedTx) SetMeta(key, value string) error { return t.Tx.SetMeta(key, t.secrets.Hide(value)) }
+// SetMeta seals what memory keeps there; other facts are the program's own.
+func (t sealedTx) SetMeta(key, value string) error {
+	if strings.HasPrefix(key, memory.MetaPrefix) {
+		value = t.secrets.Hide(value)
+	}
+	return t.Tx.SetMeta(key, value)
+}
 
 func (t sealedTx) Audit(row store.AuditRow) error {
 	row.Detail, row.Rule = t.secrets.Hide(row.Detail), t.secrets.Hide(row.Rule)

@@ -20,7 +20,7 @@ type Card struct {
 	IDs  []string `json:"ids"` // the memories in it
 }
 
-func cardKey(scope string) string { return "memory/card/" + scope }
+func cardKey(scope string) string { return MetaPrefix + "card/" + scope }
 
 // ReadCard returns the card of a scope as it was last made.
 func ReadCard(tx store.Tx, scope string) (Card, error) {

@@ -70,18 +70,15 @@ func History(tx store.Tx, r Reader, text, conversation string, limit int) ([]mer
 		}
 	}
 	query = query[:min(len(query), queryWords)]
-	for len(query) > 0 {
-		found, err := r.page(tx, store.EntryQuery{Words: query, Conversation: conversation, Limit: max(limit, 50)}, limit)
-		if err != nil || len(found) > 0 {
-			return found, err
-		}
-		if len(query) == 1 {
-			break
-		}
-		// Nothing holds all of them: what holds any, those with the most first.
-		return r.any(tx, query, conversation, limit)
+	if len(query) == 0 {
+		return nil, nil
 	}
-	return nil, nil
+	found, err := r.page(tx, store.EntryQuery{Words: query, Conversation: conversation, Limit: max(limit, 50)}, limit)
+	if err != nil || len(found) > 0 || len(query) == 1 {
+		return found, err
+	}
+	// Nothing holds all of them: what holds any, those with the most first.
+	return r.any(tx, query, conversation, limit)
 }
 
 func (r Reader) page(tx store.Tx, q store.EntryQuery, limit int) ([]mercury.Entry, error) {

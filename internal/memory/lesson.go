@@ -208,7 +208,7 @@ func (d *Due) Count(run string, used []string) {
 	d.Used = union(d.Used, used)
 }
 
-func learnedKey(conversation string) string { return "memory/learned/" + conversation }
+func learnedKey(conversation string) string { return MetaPrefix + "learned/" + conversation }
 
 // Since returns the seq after which a conversation is to be learned from.
 func Since(tx store.Tx, conversation string) (int64, error) {

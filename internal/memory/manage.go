@@ -53,7 +53,7 @@ func Look(tx store.Tx, scope string) (Overview, error) {
 	return o, err
 }
 
-func pauseKey(scope string) string { return "memory/paused/" + scope }
+func pauseKey(scope string) string { return MetaPrefix + "paused/" + scope }
 
 // Paused reports whether nothing is learned in a scope.
 func Paused(tx store.Tx, scope string) (bool, error) {

@@ -47,6 +47,9 @@ const (
 	Manual   = "manual"   // written by hand
 )
 
+// MetaPrefix begins the names of the single facts that memory keeps.
+const MetaPrefix = "memory/"
+
 // OwnerScope is the scope of the owner, wherever they talk alone with Mercury.
 const OwnerScope = "owner"
 

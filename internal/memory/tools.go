@@ -106,7 +106,8 @@ func (s Shelf) Save() tool.Tool {
 				return tool.Output{}, err
 			}
 			if r.Outcome == Refused {
-				return tool.Output{}, &mercury.Error{Kind: mercury.Invalid, Err: fmt.Errorf("nothing was saved: %s", r.Reason)}
+				return tool.Output{}, &mercury.Error{Kind: mercury.Invalid, Err: fmt.Errorf("nothing was saved: %s", r.Reason),
+					Help: "The types are " + strings.Join(Kinds[:len(Kinds)-1], ", ") + "."}
 			}
 			return tool.Output{Text: says(r), Commit: func(tx store.Tx) error {
 				_, err := Remember(tx, scope, candidate)
