@@ -120,6 +120,7 @@ func groups() []group {
 		{"command", measureCommand},
 		{"accept", measureAccept},
 		{"million", measureMillion},
+		{"recall", measureRecall},
 	}
 }
 

@@ -124,7 +124,7 @@ func oneLine(s string, n int) string {
 func ago(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
 
 func conversationsCommand() *cobra.Command {
-	return group("conversations", "List, show and export conversations",
+	return group("conversations", "List, show, export and search conversations",
 		listing("Conversations, newest activity first",
 			func(c *cobra.Command, r *client.Client, q url.Values) (client.Page[api.Conversation], error) {
 				return r.Conversations(c.Context(), q)
@@ -138,6 +138,7 @@ func conversationsCommand() *cobra.Command {
 			}
 		}),
 		acting("export", "Write a conversation out as Markdown", entriesOf, exportMarkdown),
+		searchConversationsCommand(),
 	)
 }
 

@@ -137,7 +137,7 @@ something to do.`,
 	root.AddCommand(
 		askCommand(), serveCommand(), stopCommand(), demoCommand(), setupCommand(), statusCommand(),
 		conversationsCommand(), runsCommand(), deliveriesCommand(), questionsCommand(),
-		undoCommand(), backgroundCommand(), schedulesCommand(), configCommand(), permissionsCommand(), mcpCommand(),
+		undoCommand(), backgroundCommand(), schedulesCommand(), memoryCommand(), soulCommand(), configCommand(), permissionsCommand(), mcpCommand(),
 		backupCommand(), dbCommand(), doctorCommand(), versionCommand(),
 	)
 	root.CompletionOptions.HiddenDefaultCmd = false

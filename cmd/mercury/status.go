@@ -73,7 +73,7 @@ func printStatus(w io.Writer, st api.Status) {
 		}
 	}
 	for _, lane := range slices.Sorted(maps.Keys(st.Lanes)) {
-		if l := st.Lanes[lane]; l.Queued+l.Running+l.Waiting > 0 {
+		if l := st.Lanes[lane]; l.Queued+l.Running+l.Waiting > 0 && (lane != "quiet" || l.Running > 0) {
 			fmt.Fprintf(w, "%-7s %d running, %d queued, %d waiting\n", lane, l.Running, l.Queued, l.Waiting)
 		}
 	}

@@ -33,6 +33,14 @@ type Profile struct {
 	// time, and what became of the last answers.
 	Tail func(ctx context.Context, tx store.Tx, c mercury.Conversation) (string, error)
 
+	// Outside names the outside sources of what System and Tail say, as of the
+	// last call of Tail. Nil: none.
+	Outside func() []string
+
+	// Aside words what stands under an answer by the program's own hand, given
+	// the tools whose calls succeeded in its run. Nil: nothing.
+	Aside func(answer string, used []string) string
+
 	Model     llm.Client // one model, or a chain that falls back
 	ModelName string     // provider/model of the one that leads
 	Window    int        // tokens it reads and writes together; default 128,000

@@ -51,6 +51,7 @@ const (
 	noteContinue = "continue" // asks it to go on after the output limit
 	noteFallback = "fallback" // says that another model answered
 	noteClean    = "clean"    // outside text up to Through is replaced by references
+	noteAside    = "aside"    // stands under an answer by the program's own hand
 	noteStubs    = "stubs"    // tool outputs up to Through are shortened in requests
 )
 

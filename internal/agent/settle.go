@@ -35,6 +35,11 @@ func (t *turn) settle(ctx context.Context, end ending) (ended bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	aside := t.aside(end.Text)
+	if aside != "" {
+		o.Entries = append(o.Entries, note(t.run.ID, noteAside, aside))
+		aside = "\n\n" + aside
+	}
 	to := t.addresses()
 	if t.profile.Silent != nil && len(files) == 0 && t.profile.Silent(shown) {
 		to = nil
@@ -46,7 +51,7 @@ func (t *turn) settle(ctx context.Context, end ending) (ended bool, err error) {
 		o.Answer = append(o.Answer, mercury.Delivery{
 			Address: address, ConversationID: t.run.ConversationID, RunID: t.run.ID,
 			RequestID: fmt.Sprintf("answer/%s/%d", t.run.ID, end.Round),
-			Kind:      mercury.AnswerDelivery, Text: shown, Files: files,
+			Kind:      mercury.AnswerDelivery, Text: shown + aside, Files: files,
 		})
 	}
 	switch err := t.w.Settle(ctx, o, nil); {
@@ -56,6 +61,20 @@ func (t *turn) settle(ctx context.Context, end ending) (ended bool, err error) {
 		return false, err
 	}
 	return true, nil
+}
+
+// aside is what the program itself says under an answer.
+func (t *turn) aside(answer string) string {
+	if t.profile.Aside == nil {
+		return ""
+	}
+	var used []string
+	for _, e := range t.entries {
+		if d := data[resultData](e); e.Kind == mercury.ToolResultEntry && e.RunID == t.run.ID && !d.IsError {
+			used = append(used, d.Tool)
+		}
+	}
+	return t.profile.Aside(answer, used)
 }
 
 // said are the texts that tools of this run have sent, by address. What is

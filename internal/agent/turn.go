@@ -407,7 +407,13 @@ func (t *turn) ends(state mercury.RunState, code, text string) ending {
 		Data: assistantData{Parts: []llm.Part{{Kind: llm.Text, Text: text}}}, Taint: t.taint()}
 }
 
-func (t *turn) taint() []string { return taintOf(t.entries, t.run.Actor) }
+func (t *turn) taint() []string {
+	sources := taintOf(t.entries, t.run.Actor)
+	if t.profile.Outside != nil {
+		sources = union(sources, t.profile.Outside())
+	}
+	return sources
+}
 
 // origin names who gave an answer as parts do.
 func origin(r llm.Response) string {

@@ -106,6 +106,7 @@ func New(e *engine.Engine, in *intake.Intake, token string, o Options) *Server {
 	s.status()
 	s.rights()
 	s.jobs()
+	s.memory()
 	s.mcp()
 	s.backups()
 	s.schedules()

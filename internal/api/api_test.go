@@ -425,6 +425,34 @@ func TestTheStreamIsServerSentEventsWithIds(t *testing.T) {
 	}
 }
 
+// What is shown at once must not wait for the next sign of life because what
+// follows belongs to somebody else.
+func TestAnEventIsShownAtOnceThoughOthersFollowIt(t *testing.T) {
+	h := open(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // a sign of life comes every fifteen
+	defer cancel()
+	begun := time.Now()
+	go func() { // until the stream has begun to listen
+		for ctx.Err() == nil {
+			h.engine.Bus().Publish(engine.Event{Type: "delta", ConversationID: "local/a", RunID: "run_1"})
+			for range 20 {
+				h.engine.Bus().Publish(engine.Event{Type: "delta", ConversationID: "local/b"})
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	}()
+	for ev, err := range h.client().Events(ctx, "local/a", "", nil) {
+		if took := time.Since(begun); err != nil || ev.RunID != "run_1" || took > 8*time.Second {
+			t.Errorf("after %s: %+v, %v", took, ev, err)
+		}
+		return
+	}
+	t.Error("nothing was shown")
+}
+
 func TestListsHavePagesThatJoin(t *testing.T) {
 	h := open(t)
 	c := h.client()

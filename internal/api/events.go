@@ -63,6 +63,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	}
 	tick := time.NewTicker(keepAlive)
 	defer tick.Stop()
+	written := false // something was, and is not flushed
 	for {
 		select {
 		case <-ctx.Done():
@@ -73,16 +74,17 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 			if !ok {
 				return
 			}
-			if only != "" && ev.Type != "reset" && ev.ConversationID != only {
-				continue
+			if only == "" || ev.Type == "reset" || ev.ConversationID == only {
+				if err := writeEvent(w, ev); err != nil {
+					return
+				}
+				written = true
 			}
-			if err := writeEvent(w, ev); err != nil {
-				return
-			}
-			if len(stream) > 0 { // one flush for all that is at hand
+			if len(stream) > 0 || !written { // one flush for all that is at hand
 				continue
 			}
 		}
+		written = false
 		if out.Flush() != nil {
 			return
 		}

@@ -34,6 +34,7 @@ type Room struct {
 var Layers = [][]Room{
 	{{"mercury", "the words of the house, as values"}},
 	{
+		{"words", "text of any script cut into what it can be found by"},
 		{"argv", "one command line, parsed and refused when in doubt"},
 		{"atomicfile", "files replaced whole or not at all"},
 		{"sandbox", "the fence a command runs inside"},

@@ -6,9 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
-	"github.com/mercury-agent/mercury/internal/agent"
 	"github.com/mercury-agent/mercury/internal/config"
 	"github.com/mercury-agent/mercury/internal/engine"
 	"github.com/mercury-agent/mercury/internal/mercury"
@@ -70,7 +70,7 @@ func TestTheFirstRequestIsSmallAndTheRestIsFound(t *testing.T) {
 	for _, s := range specs {
 		names = append(names, s.Name)
 	}
-	want := []string{"ask_user", "edit_file", "find_files", "find_tools", "list_dir", "read_file", "run_command", "search_text", "write_file"}
+	want := []string{"ask_user", "edit_file", "find_files", "find_tools", "list_dir", "read_file", "run_command", "save_memory", "search_text", "write_file"}
 	if !slices.Equal(names, want) {
 		t.Errorf("always sent: %v", names)
 	}
@@ -78,7 +78,7 @@ func TestTheFirstRequestIsSmallAndTheRestIsFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := len(b) + len(agent.System("", ""))
+	n := len(b) + len(strings.Join(p.mind.soul.System(), "\n"))
 	t.Logf("%d bytes, %d tools in all", n, len(p.tools.Tools()))
 	if n > beltMax {
 		t.Errorf("%d bytes, at most %d are allowed", n, beltMax)
@@ -97,7 +97,8 @@ var acts = map[string]string{
 }
 
 // harmless are the tools that touch nothing but what is the conversation's own.
-var harmless = []string{"find_tools", "ask_user", "budget_status", "background", "list_scheduled_tasks"}
+var harmless = []string{"find_tools", "ask_user", "budget_status", "background", "list_scheduled_tasks",
+	"save_memory", "search_memory", "search_history"}
 
 func TestNoToolActsForACallerThatForgotTheGate(t *testing.T) {
 	p, work := belt(t)

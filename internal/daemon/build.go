@@ -19,6 +19,7 @@ import (
 	"github.com/mercury-agent/mercury/internal/engine"
 	"github.com/mercury-agent/mercury/internal/intake"
 	"github.com/mercury-agent/mercury/internal/llm"
+	"github.com/mercury-agent/mercury/internal/memory"
 	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/sandbox"
 	"github.com/mercury-agent/mercury/internal/schedule"
@@ -41,6 +42,7 @@ type rooms struct {
 	outside  *outside
 	care     *care
 	schedule *schedule.Schedules // nil: this process does not start any
+	mind     *mind
 	idle     bool
 }
 
@@ -106,8 +108,15 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 	r.engine.Handle("turn", turns.Turn)
 	profiles.schedules = newSchedules(profiles, r.engine, turns.Turn, node, kept.SafetyPoll(), o.Log)
 	profiles.files.TakesBack(schedule.UndoAct, profiles.schedules.Undo)
+	profiles.files.TakesBack(memory.UndoAct, memory.Undo)
 	if o.Only == "" && !o.Idle {
 		r.schedule = profiles.schedules
+	}
+	r.engine.Handle("learn", profiles.mind.learn)
+	r.engine.Ended("", profiles.mind.ended)
+	r.mind = profiles.mind
+	if err := r.mind.seed(); err != nil {
+		return nil, errors.Join(err, kept.Close())
 	}
 	r.intake = intake.New(r.engine, intake.Options{Role: people(c), May: profiles.roles.May,
 		Limit: profiles.limit, Zone: profiles.zone, Undo: profiles.undo, Jobs: profiles.jobs, Schedules: profiles.schedules, Log: o.Log})
@@ -208,6 +217,7 @@ func (r *rooms) run(ctx context.Context) error {
 			return r.schedule.Run(ctx)
 		})
 	}
+	g.Go(func() error { return r.mind.warm(ctx) })
 	for _, p := range r.channels {
 		g.Go(func() error {
 			if !r.care.ready(ctx) {

@@ -18,6 +18,7 @@ import (
 	"github.com/mercury-agent/mercury/internal/permission"
 	"github.com/mercury-agent/mercury/internal/sandbox"
 	"github.com/mercury-agent/mercury/internal/schedule"
+	"github.com/mercury-agent/mercury/internal/soul"
 	"github.com/mercury-agent/mercury/internal/store"
 	"github.com/mercury-agent/mercury/internal/tool"
 	"github.com/mercury-agent/mercury/internal/tool/ask"
@@ -46,6 +47,7 @@ type profiles struct {
 	mode      string
 	roles     permission.Roles
 	schedules *schedule.Schedules // set once the engine exists
+	mind      *mind
 }
 
 func newProfiles(c *config.Config, home config.Home, hide secrets, chain *llm.Chain, kept store.Store, node string, fence *sandbox.Fence, log *slog.Logger) *profiles {
@@ -63,6 +65,8 @@ func newProfiles(c *config.Config, home config.Home, hide secrets, chain *llm.Ch
 	}
 	p.roles = roles(c)
 	p.gate = newGate(gateOptions{home: home.Dir(), zone: c.Timezone, mode: p.mode, fence: fence, secrets: hide, roles: p.roles, services: services(c), log: log})
+	p.mind = &mind{soul: soul.New(soul.Options{Dir: home.Soul(), Name: c.Name, Owner: c.Owner, Screen: hide.Hide}), store: kept, zone: zone,
+		model: p.model, name: c.Model, daily: c.Budget.DailyTokens, off: !c.Memory.Learn, log: log, used: map[string][]string{}}
 	p.files = file.New(file.Options{Hidden: []string{home.Dir()}, Keep: kept.Blobs().Put, Trash: filepath.Join(home.Files(), "trash")})
 	commands := shell.Options{Owner: commandOwner(node), Fence: fence}
 	p.jobs = shell.NewJobs(commands, shell.JobsOptions{Update: p.gate.update, Node: node, Folder: filepath.Join(home.Files(), "jobs"), Log: log})
@@ -109,9 +113,8 @@ func (p *profiles) Profile(ctx context.Context, run mercury.Run, c mercury.Conve
 		return agent.Profile{}, err
 	}
 	profile := agent.Profile{
-		Name:   "main",
-		System: []string{agent.System(p.config.Name, p.config.Owner)},
-		Model:  p.model, ModelName: p.config.Model,
+		Name:  "main",
+		Model: p.model, ModelName: p.config.Model,
 		Window: int(service.ContextWindow), MaxOutput: int(service.MaxOutput),
 		Answerers: answerers,
 		Tools:     set, Outputs: p.outputs(c.ID),
@@ -120,7 +123,7 @@ func (p *profiles) Profile(ctx context.Context, run mercury.Run, c mercury.Conve
 	if run.Kind == schedule.Kind {
 		profile.Patience, profile.Hush, profile.Silent = schedule.QuestionLife, p.hush, schedule.Acknowledgement
 	}
-	return profile, nil
+	return profile, p.mind.complete(ctx, &profile, run, c)
 }
 
 // outputs is the folder of a conversation's large tool outputs.
@@ -136,11 +139,13 @@ func commandOwner(node string) string { return strings.TrimPrefix(node, "node_")
 // finds when it looks for it.
 func (p *profiles) belt(commands shell.Options) (core, more []tool.Tool) {
 	core = append(p.files.Core(), shell.Run(commands), ask.User())
+	core = append(core, p.mind.core()...)
 	hidden := file.Options{Hidden: []string{p.home.Dir()}}
 	more = append(p.files.More(), message.Tools(message.Options{Files: hidden, Sent: filepath.Join(p.home.Files(), "sent"),
 		View: p.store.View, Daily: p.config.Budget.DailyTokens, Zone: p.zone})...)
 	more = append(more, p.jobs.Tool())
 	more = append(more, schedule.Tools(func() *schedule.Schedules { return p.schedules })...)
+	more = append(more, p.mind.more()...)
 	more = append(more, git.Tools(commands)...)
 	return core, more
 }

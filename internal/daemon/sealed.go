@@ -2,9 +2,13 @@ package daemon
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
+	"strings"
 
+	"github.com/mercury-agent/mercury/internal/memory"
 	"github.com/mercury-agent/mercury/internal/mercury"
+	"github.com/mercury-agent/mercury/internal/schedule"
 	"github.com/mercury-agent/mercury/internal/store"
 )
 
@@ -135,11 +139,31 @@ func (t sealedTx) SaveOccurrence(o store.Occurrence) error {
 	return t.Tx.SaveOccurrence(t.occurrence(o))
 }
 
+func (t sealedTx) memory(m store.Memory) store.Memory {
+	m.Summary, m.Detail = t.secrets.Hide(m.Summary), t.secrets.Hide(m.Detail)
+	m.Sources = slices.Clone(m.Sources)
+	for i, s := range m.Sources {
+		m.Sources[i].Said = t.secrets.Hide(s.Said)
+	}
+	return m
+}
+
+func (t sealedTx) InsertMemory(m store.Memory) error { return t.Tx.InsertMemory(t.memory(m)) }
+func (t sealedTx) SaveMemory(m store.Memory) error   { return t.Tx.SaveMemory(t.memory(m)) }
+
 func (t sealedTx) PutUndo(u store.UndoRow) error {
-	if u.Act == "schedule" { // the other states are sums
-		u.Before, u.After = string(t.secrets.hideJSON([]byte(u.Before))), string(t.secrets.hideJSON([]byte(u.After)))
+	if u.Act == memory.UndoAct || u.Act == schedule.UndoAct { // the other states are sums
+		u.Before, u.After = string(t.secrets.hideJSON(json.RawMessage(u.Before))), string(t.secrets.hideJSON(json.RawMessage(u.After)))
 	}
 	return t.Tx.PutUndo(u)
+}
+
+// SetMeta seals what memory keeps there; other facts are the program's own.
+func (t sealedTx) SetMeta(key, value string) error {
+	if strings.HasPrefix(key, memory.MetaPrefix) {
+		value = t.secrets.Hide(value)
+	}
+	return t.Tx.SetMeta(key, value)
 }
 
 func (t sealedTx) Audit(row store.AuditRow) error {

@@ -64,7 +64,8 @@ func (e *Engine) Status(ctx context.Context) (Status, error) {
 		}
 		for lane, d := range depths {
 			s.Lanes[lane] = LaneStatus{LaneDepth: d}
-			if d.Queued+d.Running > 0 {
+			// What waits in the quiet lane waits for a quiet moment.
+			if d.Running > 0 || d.Queued > 0 && lane != mercury.Quiet {
 				s.State = "working"
 			}
 		}

@@ -100,7 +100,10 @@ func status(tx *engine.Tx, call Call) (Reply, error) {
 		return Reply{}, err
 	}
 	var queued, running, parked int
-	for _, d := range depths {
+	for lane, d := range depths {
+		if lane == mercury.Quiet {
+			d.Queued = 0 // it waits for a quiet moment
+		}
 		queued, running, parked = queued+d.Queued, running+d.Running, parked+d.Waiting
 	}
 	fmt.Fprintf(&b, "\nIn all conversations: %d running, %d queued, %d waiting for someone.", running, queued, parked)

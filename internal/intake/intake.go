@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -85,7 +86,7 @@ func New(e *engine.Engine, o Options) *Intake {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	i := &Intake{engine: e, opts: o, rate: newLimiter()}
-	i.commands = newRegistry(append(builtin(i), o.Commands...))
+	i.commands = newRegistry(slices.Concat(builtin(i), memories(), o.Commands))
 	return i
 }
 

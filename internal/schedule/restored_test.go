@@ -31,7 +31,7 @@ func TestARestoredHomeStartsNothingAndMakesUpForNothing(t *testing.T) {
 		time.Sleep(14 * time.Hour)
 		synctest.Wait()
 		for _, sch := range []store.Schedule{passed, once, ahead, paused} {
-			equal(t, "held", r.states(sch.ID), nil)
+			equal(t, "held", r.states(sch.ID), []string{})
 		}
 		r.stop()
 		r.update(func(tx *engine.Tx) error { return LetGo(tx) })
@@ -42,7 +42,7 @@ func TestARestoredHomeStartsNothingAndMakesUpForNothing(t *testing.T) {
 		}
 		equal(t, "passed", r.states(passed.ID), []string{"01T06:00 missed", "01T12:00 missed"})
 		equal(t, "once", r.states(once.ID), []string{"01T02:00 missed"})
-		equal(t, "ahead", r.states(ahead.ID), nil)
+		equal(t, "ahead", r.states(ahead.ID), []string{})
 		time.Sleep(40 * time.Hour)
 		synctest.Wait()
 		equal(t, "ahead", r.states(ahead.ID), []string{"03T00:00 ran"})

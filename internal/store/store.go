@@ -83,6 +83,7 @@ type Tx interface {
 	FileTaints
 	Jobs
 	Schedules
+	Memories
 	Meta
 }
 

@@ -11,8 +11,8 @@ type UndoRow struct {
 	ConversationID string
 	CallID         string
 	Tool           string
-	Act            string   // "write", "delete", "move"; "schedule"
-	Path           string   // absolute; of a schedule, its id
+	Act            string   // "write", "delete", "move"; others name what is no file
+	Path           string   // absolute; of what is no file, its id
 	Place          string   // move: where it went; delete: where the trash keeps it
 	Before         string   // state of Path before
 	BeforeRef      string   // blob of the content before, for a write
@@ -30,7 +30,8 @@ type Undo interface {
 	PutUndo(u UndoRow) error
 	UndoRows(runID string) ([]UndoRow, error) // oldest first
 	// LastUndoRun is the run of the newest change that was not taken back,
-	// of one conversation or, with "", of all.
+	// of one conversation or, with "", of all. Changes without a conversation
+	// are taken back only by naming their run.
 	LastUndoRun(conversationID string) (string, error)
 	// MarkUndone says that a change was taken back; ErrStale if it was.
 	MarkUndone(id string, at time.Time) error

@@ -66,6 +66,7 @@ type house struct {
 	end    context.CancelFunc // of the life in this process; nil: none
 	gone   chan error
 	life   *process // of its own; nil: none
+	binary string   // of such a life; empty: the program
 }
 
 // newHouse makes a home around a script of the model. It starts nothing.

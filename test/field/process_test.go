@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/mercury-agent/mercury/internal/api/client"
+	world "github.com/mercury-agent/mercury/test/house"
 )
 
 // program is the path of mercury, built once for all tests.
@@ -45,7 +46,7 @@ func runTests(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	return m.Run()
+	return world.Main(m)
 }
 
 // A process is one run of the program.
@@ -64,7 +65,11 @@ func (h *house) spawn(args ...string) *process {
 // spawnAs is spawn with attributes and additions to the environment.
 func (h *house) spawnAs(attr *syscall.SysProcAttr, env []string, args ...string) *process {
 	h.t.Helper()
-	p := &process{cmd: exec.Command(program, args...), out: &output{}, ended: make(chan struct{})}
+	binary := program
+	if h.binary != "" {
+		binary = h.binary
+	}
+	p := &process{cmd: exec.Command(binary, args...), out: &output{}, ended: make(chan struct{})}
 	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "MERCURY_HOME=" + h.home.Dir(), "MERCURY_DISCOVER=off", "HOME=" + filepath.Dir(h.home.Dir())}, env...)
 	p.cmd.Dir = h.workspace
 	p.cmd.Stdout, p.cmd.Stderr = p.out, p.out

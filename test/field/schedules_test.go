@@ -300,7 +300,9 @@ func TestF137_FiveHundredSessionsLeaveMemoryAndDiskAsTheyWere(t *testing.T) {
 
 func TestWhatTheModelSchedulesIsShownFirstAndCanBeUndone(t *testing.T) {
 	t.Parallel()
-	task := func(args string) []llmtest.Call { return []llmtest.Call{{Name: "schedule_task", Args: json.RawMessage(args)}} }
+	task := func(args string) []llmtest.Call {
+		return []llmtest.Call{{Name: "schedule_task", Args: json.RawMessage(args)}}
+	}
 	h := newHouse(t, llmtest.Script{Rules: []llmtest.Rule{
 		{Match: "remind", Tools: task(`{"delay_seconds":86400,"description":"tea","text":"The tea is ready."}`)},
 		{Match: "digest", Tools: task(`{"when":"every weekday at 8","description":"digest","prompt":"what is new?","zone":"Asia/Tokyo"}`)},

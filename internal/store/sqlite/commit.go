@@ -47,7 +47,7 @@ func (s *Store) Update(ctx context.Context, fn func(store.Tx) error) error {
 	for {
 		select {
 		case c := <-r.turn:
-			r.ran <- r.call(c, fn)
+			r.ran <- r.call(c, fn, s.words)
 		case err := <-r.outcome:
 			return err
 		}
@@ -56,7 +56,7 @@ func (s *Store) Update(ctx context.Context, fn func(store.Tx) error) error {
 
 // call runs the callback. When it panics, or ends its goroutine, the committer
 // is told first and rolls back; then the panic goes on to the caller.
-func (r *request) call(c *conn, fn func(store.Tx) error) error {
+func (r *request) call(c *conn, fn func(store.Tx) error, index sqlstore.Index) error {
 	returned := false
 	defer func() {
 		if !returned {
@@ -64,7 +64,7 @@ func (r *request) call(c *conn, fn func(store.Tx) error) error {
 			<-r.outcome
 		}
 	}()
-	tx := sqlstore.NewTx(r.ctx, c, sqlstore.SQLite, false, classify)
+	tx := sqlstore.NewTx(r.ctx, c, sqlstore.SQLite, false, classify).WithIndex(index)
 	err := fn(tx)
 	if err == nil {
 		err = tx.Err()

@@ -43,6 +43,7 @@ type Store struct {
 	opts      Options
 	lock      *homelock.Lock
 	blobs     blobs
+	words     *search
 
 	requests chan *request // unbuffered: what is received is taken
 	quit     chan struct{} // closed by Close
@@ -91,6 +92,7 @@ func Open(ctx context.Context, dir string, opts Options) (store.Store, error) {
 	s := &Store{
 		dir: dir, path: filepath.Join(dir, FileName), opts: opts, lock: lock,
 		blobs:    blobs{root: filepath.Join(dir, "files")},
+		words:    &search{path: filepath.Join(dir, SearchName)},
 		requests: make(chan *request),
 		quit:     make(chan struct{}),
 		done:     make(chan struct{}),
@@ -112,7 +114,7 @@ func (s *Store) Close() error {
 		<-s.done
 		s.gate.Lock()
 		defer s.gate.Unlock()
-		s.closeErr = errors.Join(s.disconnect(), s.lock.Release())
+		s.closeErr = errors.Join(s.disconnect(), s.words.close(), s.lock.Release())
 	})
 	return s.closeErr
 }
@@ -231,7 +233,7 @@ func (s *Store) View(ctx context.Context, fn func(store.Tx) error) error {
 		return fmt.Errorf("begin view: %w", err)
 	}
 	defer s.release(c)
-	tx := sqlstore.NewTx(ctx, c, sqlstore.SQLite, true, classify)
+	tx := sqlstore.NewTx(ctx, c, sqlstore.SQLite, true, classify).WithIndex(s.words)
 	if err := fn(tx); err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ var Postgres = &Dialect{
 	name:     "postgres",
 	numbered: true,
 	shared:   true,
-	types:    strings.NewReplacer("SERIAL_KEY", "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", "BYTES", "BYTEA", " COMPACT", ""),
+	types:    strings.NewReplacer("-- postgres: ", "", "SERIAL_KEY", "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", "BYTES", "BYTEA", " COMPACT", ""),
 	queries:  sync.OnceValue(func() map[string]string { return mustLoad("postgres") }),
 }
 
@@ -108,6 +108,13 @@ func (d *Dialect) bind(text string, args []any) (string, []any) {
 	return out.String(), flat
 }
 
+// Queries reads the named queries of a driver's own file.
+func Queries(file string) (map[string]string, error) {
+	queries := map[string]string{}
+	err := parseQueries(file, "", queries)
+	return queries, err
+}
+
 // mustLoad reads the embedded queries for one dialect. A fault in them is a
 // fault of the program, found by any test.
 func mustLoad(dialect string) map[string]string {
@@ -172,12 +179,18 @@ func parseQueries(file, dialect string, into map[string]string) error {
 	return nil
 }
 
-// expand puts the pieces a query names in their places.
+// expand puts the pieces a query names in their places. "@@" is PostgreSQL's
+// match operator and stays.
 func expand(text string, queries map[string]string) string {
-	for {
-		at := strings.IndexByte(text, '@')
+	for from := 0; ; {
+		at := strings.IndexByte(text[from:], '@')
 		if at < 0 {
 			return text
+		}
+		at += from
+		if strings.HasPrefix(text[at:], "@@") {
+			from = at + 2
+			continue
 		}
 		end := at + 1
 		for end < len(text) && text[end] >= 'a' && text[end] <= 'z' {

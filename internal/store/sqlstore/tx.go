@@ -31,6 +31,8 @@ type Tx struct {
 	readOnly bool
 	now      int64
 	err      error // of a method that returns none
+	index    Index // nil: the database finds words itself
+	fresh    fresh // what the index does not hold yet
 }
 
 var _ store.Tx = (*Tx)(nil)

@@ -41,6 +41,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Home) {
 		{"rights", rightsTests},
 		{"undo", undoTests},
 		{"schedules", scheduleTests},
+		{"memory", memoryTests},
 		{"texts", textTests},
 		{"blobs", blobTests},
 		{"model", modelTests},

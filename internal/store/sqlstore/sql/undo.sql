@@ -9,7 +9,7 @@ INSERT INTO undo (@undo) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 SELECT @undo FROM undo WHERE run_id = ? ORDER BY n
 
 -- name: undo.last
-SELECT run_id FROM undo WHERE undone_at = 0 AND (? = '' OR conversation_id = ?) ORDER BY n DESC LIMIT 1
+SELECT run_id FROM undo WHERE undone_at = 0 AND conversation_id <> '' AND (? = '' OR conversation_id = ?) ORDER BY n DESC LIMIT 1
 
 -- name: undo.done
 UPDATE undo SET undone_at = ? WHERE id = ? AND undone_at = 0
