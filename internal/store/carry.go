@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"math"
 	"slices"
 
 	"github.com/mercury-agent/mercury/internal/mercury"
@@ -17,10 +18,11 @@ import (
 // ColumnType is what both databases store alike.
 type ColumnType string
 
-// The types of columns: UTF-8 text, a 64-bit number, bytes.
+// The types of columns: UTF-8 text, a 64-bit number, a 64-bit fraction, bytes.
 const (
 	TextColumn   ColumnType = "text"
 	NumberColumn ColumnType = "number"
+	RealColumn   ColumnType = "real"
 	BytesColumn  ColumnType = "bytes"
 )
 
@@ -57,10 +59,11 @@ type Portable interface {
 type Reader interface {
 	Meta
 	// Tables are the tables of the schema, by name. Contents too large for a
-	// row are not among them: Contents has those.
+	// row are not among them: Contents has those. What only makes rows
+	// findable is left out too: each database makes that anew.
 	Tables() ([]Table, error)
 	// Rows hands over every row of t in the order of its key: a string, an
-	// int64 or a []byte a column. The slice is reused.
+	// int64, a float64 or a []byte a column. The slice is reused.
 	Rows(t Table, each func(values []any) error) error
 	// Contents hands over every blob.
 	Contents(each func(ref string, content []byte) error) error
@@ -246,6 +249,10 @@ func (s *summer) add(values []any) {
 		case int64:
 			s.head[0] = 'n'
 			binary.BigEndian.PutUint64(s.head[1:], uint64(v))
+			s.hash.Write(s.head[:])
+		case float64:
+			s.head[0] = 'r'
+			binary.BigEndian.PutUint64(s.head[1:], math.Float64bits(v))
 			s.hash.Write(s.head[:])
 		case string:
 			s.text('t', []byte(v))

@@ -14,6 +14,16 @@ import (
 // contents, since a SQLite home has files instead.
 const blobTable = "blob"
 
+// findable are the tables and columns that only make rows findable. They are not
+// carried: a table of them fills by itself from what it lacks, a column is
+// reckoned as its row arrives.
+var (
+	findableTables = []string{"entry_words", "entry_mark"}
+	findableColumn = store.Column{Name: "words", Type: store.TextColumn} // of memoryTable
+)
+
+const memoryTable = "memory"
+
 var createTable = regexp.MustCompile(`(?m)^CREATE TABLE (?:IF NOT EXISTS )?(\w+)`)
 
 // own reports whether the migrations make a table of that name: a shared
@@ -44,7 +54,8 @@ func (tx *Tx) Tables() ([]store.Table, error) {
 		if err := rows.Scan(&table, &c.Name, &kind, &c.Key, &c.Serial); err != nil {
 			return nil, tx.classify(err)
 		}
-		if table == blobTable || !tx.dialect.own(table) {
+		if table == blobTable || slices.Contains(findableTables, table) || !tx.dialect.own(table) ||
+			table == memoryTable && c.Name == findableColumn.Name {
 			continue
 		}
 		switch strings.ToLower(kind) {
@@ -52,6 +63,8 @@ func (tx *Tx) Tables() ([]store.Table, error) {
 			c.Type = store.TextColumn
 		case "bigint", "integer":
 			c.Type = store.NumberColumn
+		case "double precision":
+			c.Type = store.RealColumn
 		case "blob", "bytea":
 			c.Type = store.BytesColumn
 		default:
@@ -106,13 +119,15 @@ func (tx *Tx) Rows(t store.Table, each func(values []any) error) error {
 	defer rows.Close()
 	values, into := make([]any, len(t.Columns)), make([]any, len(t.Columns))
 	texts, numbers := make([]string, len(t.Columns)), make([]int64, len(t.Columns))
-	contents := make([][]byte, len(t.Columns))
+	contents, fractions := make([][]byte, len(t.Columns)), make([]float64, len(t.Columns))
 	for i, c := range t.Columns {
 		switch c.Type {
 		case store.TextColumn:
 			into[i] = &texts[i]
 		case store.NumberColumn:
 			into[i] = &numbers[i]
+		case store.RealColumn:
+			into[i] = &fractions[i]
 		default:
 			into[i] = &contents[i]
 		}
@@ -127,6 +142,8 @@ func (tx *Tx) Rows(t store.Table, each func(values []any) error) error {
 				values[i] = texts[i]
 			case store.NumberColumn:
 				values[i] = numbers[i]
+			case store.RealColumn:
+				values[i] = fractions[i]
 			default:
 				values[i] = contents[i]
 			}
@@ -140,13 +157,42 @@ func (tx *Tx) Rows(t store.Table, each func(values []any) error) error {
 
 // Insert adds rows as they are, counted numbers too.
 func (tx *Tx) Insert(t store.Table, rows [][]any) error {
+	if t.Name == memoryTable {
+		t, rows = tx.findable(t, rows)
+	}
 	one := "(" + strings.TrimSuffix(strings.Repeat("?, ", len(t.Columns)), ", ") + ")"
 	marks := strings.TrimSuffix(strings.Repeat(one+", ", len(rows)), ", ")
 	return tx.execText(tx.fill("carry.insert", t, "{rows}", marks), slices.Concat(rows...)...)
 }
 
-// Clear removes every row of t.
-func (tx *Tx) Clear(t store.Table) error { return tx.execText(tx.fill("carry.clear", t)) }
+// findable adds to rows of memories the forms they are found by, where the
+// database holds those.
+func (tx *Tx) findable(t store.Table, rows [][]any) (store.Table, [][]any) {
+	value := func(row []any, column string) string {
+		i := slices.IndexFunc(t.Columns, func(c store.Column) bool { return c.Name == column })
+		s, _ := row[i].(string)
+		return s
+	}
+	wider := make([][]any, len(rows))
+	for i, row := range rows {
+		forms := tx.memoryForms(value(row, "state"), value(row, "summary"), value(row, "detail"))
+		wider[i] = append(slices.Clone(row), forms)
+	}
+	t.Columns = append(slices.Clone(t.Columns), findableColumn)
+	return t, wider
+}
+
+// Clear removes every row of t, and what makes them findable.
+func (tx *Tx) Clear(t store.Table) error {
+	if t.Name == "entry" {
+		for _, name := range findableTables {
+			if err := tx.execText(tx.fill("carry.clear", store.Table{Name: name})); err != nil {
+				return err
+			}
+		}
+	}
+	return tx.execText(tx.fill("carry.clear", t))
+}
 
 // Filled lets a counter go on after the highest number that was inserted.
 // SQLite does so by itself.
@@ -212,7 +258,10 @@ func (tx *Tx) Aside(schema string) error {
 	if err := tx.execText(tx.fill("carry.schema", store.Table{}, "{schema}", name)); err != nil {
 		return err
 	}
-	for _, t := range append(tables, store.Table{Name: blobTable}) {
+	for _, name := range slices.Concat(findableTables, []string{blobTable}) {
+		tables = append(tables, store.Table{Name: name})
+	}
+	for _, t := range tables {
 		if err := tx.execText(tx.fill("carry.aside", t, "{schema}", name)); err != nil {
 			return err
 		}

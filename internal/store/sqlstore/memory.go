@@ -29,13 +29,18 @@ func scanMemory(s scanner) (store.Memory, error) {
 
 // memoryValues are the columns of a memory but its id, and its words.
 func (tx *Tx) memoryValues(m store.Memory) []any {
-	forms := ""
-	if tx.dialect.shared && m.State == store.MemoryLive {
-		forms = strings.Join(words.Tokens(m.Summary+"\n"+m.Detail), " ")
-	}
 	return []any{m.Scope, m.Kind, m.Summary, m.Detail, m.Tier, m.State, m.Confidence, m.Importance, m.Durability,
 		int64(m.Evidence), m.Learned, encodeList(m.Sources), encodeList(m.Taint), m.Rival, encode(m.Actor), m.RunID,
-		micros(m.CreatedAt), micros(m.SeenAt), micros(m.ChangedAt), forms}
+		micros(m.CreatedAt), micros(m.SeenAt), micros(m.ChangedAt), tx.memoryForms(m.State, m.Summary, m.Detail)}
+}
+
+// memoryForms are the forms a memory is found by; empty where an index beside
+// the database has them.
+func (tx *Tx) memoryForms(state, summary, detail string) string {
+	if !tx.dialect.shared || state != store.MemoryLive {
+		return ""
+	}
+	return strings.Join(words.Tokens(summary+"\n"+detail), " ")
 }
 
 func (tx *Tx) InsertMemory(m store.Memory) error {

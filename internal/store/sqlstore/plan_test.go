@@ -31,6 +31,9 @@ func TestNoQueryReadsALargeTableFromEndToEnd(t *testing.T) {
 	}
 	explained := 0
 	for name, text := range composedQueries() {
+		if strings.Contains(text, "{table}") { // it is meant to read a whole one
+			continue
+		}
 		args := make([]any, strings.Count(text, "?"))
 		rows, err := db.Query("EXPLAIN QUERY PLAN "+text, args...)
 		if err != nil {

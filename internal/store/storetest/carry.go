@@ -54,6 +54,8 @@ func randomRows(table store.Table, n int) [][]any {
 				v = int64(7 * (i + 1)) // with gaps, as after rows were removed
 			case c.Type == store.NumberColumn:
 				v = int64(i)<<40 - int64(j)
+			case c.Type == store.RealColumn:
+				v = 1 / float64(3+i+j)
 			case c.Type == store.BytesColumn:
 				v = []byte{0, 1, byte(i), 0xff}
 			}
