@@ -16,6 +16,7 @@ import (
 	"github.com/mercury-agent/mercury/internal/atomicfile"
 	"github.com/mercury-agent/mercury/internal/channel"
 	"github.com/mercury-agent/mercury/internal/channel/relay"
+	"github.com/mercury-agent/mercury/internal/config"
 	"github.com/mercury-agent/mercury/internal/engine"
 	"github.com/mercury-agent/mercury/internal/intake"
 	"github.com/mercury-agent/mercury/internal/llm"
@@ -97,7 +98,8 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 	r.jobs = profiles.jobs
 	r.engine.Handle("turn", turns.Turn)
 	r.intake = intake.New(r.engine, intake.Options{Role: people(c), May: profiles.roles.May,
-		Limit: profiles.limit, Zone: profiles.zone, Undo: profiles.undo, Jobs: profiles.jobs, Log: o.Log})
+		Limit: profiles.limit, Zone: profiles.zone, Undo: profiles.undo, Jobs: profiles.jobs,
+		Models: modelDesk{o.Home, func() *config.Config { return c }}, Log: o.Log})
 	r.api = api.New(r.engine, r.intake, h.token, api.Options{Version: o.Version, About: h.about, Undo: profiles.undo, Jobs: profiles.jobs,
 		MCP: r.outside.mcp, Stop: h.stopper(), Log: o.Log})
 

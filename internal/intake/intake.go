@@ -48,7 +48,9 @@ type Options struct {
 	Undo func(ctx context.Context, tx store.Tx, run, conversation string, apply bool, by mercury.Actor) (mercury.Undone, error)
 	// Jobs is where commands run in the background; nil: nowhere.
 	Jobs Jobs
-	Log  *slog.Logger // default discards
+	// Models is who knows and chooses the models; nil: nobody.
+	Models Models
+	Log    *slog.Logger // default discards
 }
 
 // Intake takes messages in.
