@@ -22,6 +22,12 @@ import (
 func chat(c *cobra.Command, _ []string) error {
 	ctx := c.Context()
 	home, cfg, cfgErr := loadConfig(ctx)
+	if home.Beside() != "" && !home.Exists() && isTerminal(c.InOrStdin()) && isTerminal(c.OutOrStdout()) {
+		if err := takeOver(c, home); err != nil {
+			return err
+		}
+		_, cfg, cfgErr = loadConfig(ctx)
+	}
 	lines, cfg, cfgErr, err := firstTime(c, home, cfg, cfgErr)
 	if err != nil || lines == nil {
 		return err

@@ -136,7 +136,7 @@ or was no, 5 still working, 6 another Mercury owns this home.`,
 	root.AddCommand(
 		askCommand(), serveCommand(), stopCommand(), demoCommand(), setupCommand(), statusCommand(),
 		conversationsCommand(), runsCommand(), deliveriesCommand(), questionsCommand(),
-		undoCommand(), backgroundCommand(), configCommand(), modelsCommand(), permissionsCommand(), mcpCommand(), versionCommand(),
+		undoCommand(), backgroundCommand(), configCommand(), modelsCommand(), importCommand(), exportCommand(), permissionsCommand(), mcpCommand(), versionCommand(),
 	)
 	root.CompletionOptions.HiddenDefaultCmd = false
 	return root

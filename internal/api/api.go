@@ -95,6 +95,7 @@ func New(e *engine.Engine, in *intake.Intake, token string, o Options) *Server {
 	config.Security = []map[string][]string{{"token": {}}}
 	s.api = humago.New(s.mux, config)
 	s.conversations()
+	s.history()
 	s.runs()
 	s.deliveries()
 	s.questions()
