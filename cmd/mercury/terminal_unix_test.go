@@ -214,3 +214,34 @@ func TestASetUpFitsFortyColumnsWithoutColour(t *testing.T) {
 		}
 	}
 }
+
+func TestATypeScriptMercuryIsOfferedToBeTakenOverAndLeftAlone(t *testing.T) {
+	h := newHouse(t)
+	user := filepath.Dir(h.home)
+	old := filepath.Join(user, ".mercury")
+	if err := os.MkdirAll(filepath.Join(old, "soul"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	yaml := "identity: { name: Hermia, owner: Ada }\nproviders:\n  default: anthropic\n  anthropic: { apiKey: " + goodKey + ", model: claude-sonnet-5 }\n"
+	for name, text := range map[string]string{"mercury.yaml": yaml, "soul/soul.md": "Calm.\n"} {
+		if err := os.WriteFile(filepath.Join(old, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := open(t, 80, append(h.env, "MERCURY_HOME="))
+	s.until(old).until("left as it is").until(old + "2").until("127.0.0.1:61").until("Take over").press("\r")
+	s.until("From mercury").until("Do it").press("\r").until("Taken over").until("anthropic/claude-sonnet-5 answers")
+	s.until("/help").press("hello\r").until("Hello there.").press("/quit\r")
+	if code := s.code(); code != 0 || strings.Contains(s.screen(), goodKey) {
+		t.Errorf("exit code %d\n%s", code, s.screen())
+	}
+	if b, err := os.ReadFile(filepath.Join(old, "mercury.yaml")); err != nil || string(b) != yaml {
+		t.Errorf("the old home was changed: %v\n%s", err, b)
+	}
+	if entries, _ := os.ReadDir(old); len(entries) != 2 {
+		t.Errorf("the old home holds %v", entries)
+	}
+	if b, _ := os.ReadFile(filepath.Join(old+"2", ".env")); !strings.Contains(string(b), goodKey) {
+		t.Error("the key did not come along")
+	}
+}
