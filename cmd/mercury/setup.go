@@ -96,6 +96,13 @@ func setupOptions(c *cobra.Command, home config.Home, ask func(context.Context, 
 // setUp asks until everything is answered, or reports that the person left;
 // that is no failure, and they are told how to go on.
 func setUp(c *cobra.Command, home config.Home, p prompter) (whole bool, err error) {
+	if other := elsewhere(home); other != "" {
+		fmt.Fprintf(c.OutOrStdout(), "A Mercury of yours lives in %s. To use it: MERCURY_HOME=%s mercury\n", other, other)
+		line, err := p.ask(c.Context(), "Begin another one in "+home.Dir()+"? [y/N] ", tui.Open)
+		if line = strings.ToLower(line); err != nil || line != "y" && line != "yes" {
+			return false, err
+		}
+	}
 	err = setup.Run(c.Context(), setupOptions(c, home, p.ask))
 	switch {
 	case errors.Is(err, setup.ErrLeft):
