@@ -37,21 +37,25 @@ func (w *wizard) time(ctx context.Context) error {
 			continue
 		}
 		found := Zones(line, now)
-		switch len(found) {
-		case 0:
+		switch {
+		case len(found) == 0:
 			w.say("! No zone is known by that. Write a time like 16:05, a city like Lisbon, or a zone like Europe/Lisbon.")
 			line, err = w.ask(ctx, "Time or city:", tui.Open)
-		case 1:
-			zone, err := time.LoadLocation(found[0])
-			if err != nil {
-				return err
-			}
-			w.say(fmt.Sprintf("%s, where it is %s.", found[0], now.In(zone).Format("15:04")))
-			return w.keep(config.Setting{Key: "timezone", Value: found[0]})
-		default:
+			continue
+		case strings.ContainsFunc(line, unicode.IsDigit) && !strings.Contains(line, "/"):
+			// Many places have that time; which one decides about summer time.
 			w.say("It is that time in " + strings.Join(found, ", ") + ".")
-			line, err = w.ask(ctx, "Which of them, or another city:", tui.Open)
+			line, err = w.ask(ctx, "Enter takes "+found[0]+"; or one of them, or a city near you:", tui.Open)
+			if err != nil || line != "" {
+				continue
+			}
 		}
+		zone, err := time.LoadLocation(found[0])
+		if err != nil {
+			return err
+		}
+		w.say(fmt.Sprintf("%s, where it is %s.", found[0], now.In(zone).Format("15:04")))
+		return w.keep(config.Setting{Key: "timezone", Value: found[0]})
 	}
 }
 

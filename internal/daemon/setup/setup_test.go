@@ -231,3 +231,30 @@ func TestASetUpWithoutQuestionsMayBeRepeated(t *testing.T) {
 		t.Errorf("a zone that is none: %v", err)
 	}
 }
+
+func TestATimeOfDayIsConfirmedByAPlace(t *testing.T) {
+	there := func(zone string) string {
+		z, err := time.LoadLocation(zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return time.Now().In(z).Format("15:04")
+	}
+	for _, tt := range []struct {
+		answers []string
+		want    string
+	}{
+		{[]string{"1", there("Asia/Tokyo"), "", ""}, "Asia/Tokyo"},
+		{[]string{"1", there("Asia/Tokyo"), "seoul", ""}, "Asia/Seoul"},
+		{[]string{"1", "n", "nowhere", "kathmandu", ""}, "Asia/Kathmandu"},
+	} {
+		p := &person{t: t, answers: tt.answers}
+		o, out := start(t, p)
+		if err := Run(t.Context(), o); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		if c, err := config.Load(o.Source); err != nil || c.Timezone != tt.want {
+			t.Errorf("%q: zone %q, %v", tt.answers, c.Timezone, err)
+		}
+	}
+}
