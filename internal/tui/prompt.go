@@ -59,10 +59,14 @@ func (p *Prompt) Ask(ctx context.Context, question string, veil Veil) (string, e
 	}
 	// Bracketed paste tells a pasted text from a typed one, where the terminal
 	// knows it; others ignore the request.
-	fmt.Fprint(p.out, "\x1b[?2004h")
+	begin, end := "\x1b[?2004h", "\x1b[?2004l"
+	if !marksPastes(p.out) {
+		begin, end = "", ""
+	}
+	fmt.Fprint(p.out, begin)
 	l := &promptLine{out: p.out, veil: veil}
 	err = p.read(ctx, l)
-	fmt.Fprint(p.out, "\x1b[?2004l"+l.end()+"\r\n")
+	fmt.Fprint(p.out, end+l.end()+"\r\n")
 	if e := term.Restore(fd, old); err == nil {
 		err = e
 	}
