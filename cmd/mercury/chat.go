@@ -36,7 +36,7 @@ func chat(c *cobra.Command, _ []string) error {
 		if cfgErr != nil {
 			return daemon.Options{}, cfgErr
 		}
-		return daemon.Options{Home: home, Config: cfg, Version: version, Helper: helper(), Log: logger(c.ErrOrStderr(), quieter(cfg.Log.Level))}, nil
+		return daemon.Options{Home: home, Config: cfg, Version: version, Helper: helper(), Follow: true, Log: logger(c.ErrOrStderr(), quieter(cfg.Log.Level))}, nil
 	})
 	if err != nil {
 		return err

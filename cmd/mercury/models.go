@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/mercury-agent/mercury/internal/config"
 	"github.com/mercury-agent/mercury/internal/daemon"
+	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/tui"
 )
 
@@ -96,7 +98,7 @@ the provider's own words. The call is real and costs a few tokens.`,
 			}
 			names := append([]string{cfg.Model}, cfg.Fallbacks...)
 			if len(args) == 1 {
-				name, err := daemon.ResolveModel(cfg, home, args[0])
+				name, err := resolveModel(c.Context(), cfg, home, args[0])
 				if err != nil {
 					return err
 				}
@@ -108,6 +110,19 @@ the provider's own words. The call is real and costs a few tokens.`,
 		}}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
+}
+
+// resolveModel finds out which model is meant. Where nobody is known to have
+// it, the providers are asked what they have.
+func resolveModel(ctx context.Context, cfg *config.Config, home config.Home, name string) (string, error) {
+	full, err := daemon.ResolveModel(cfg, home, name)
+	if mercury.KindOf(err) != mercury.NotFound {
+		return full, err
+	}
+	if _, err := daemon.Offers(ctx, cfg, home, "", false); err != nil {
+		return "", err
+	}
+	return daemon.ResolveModel(cfg, home, name)
 }
 
 // tested is how one model did.
@@ -159,7 +174,7 @@ running Mercury takes it up by itself.`,
 			if err != nil {
 				return err
 			}
-			name, err := daemon.ResolveModel(cfg, home, args[0])
+			name, err := resolveModel(c.Context(), cfg, home, args[0])
 			if err != nil {
 				return err
 			}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -60,6 +61,9 @@ func printStatus(w io.Writer, st api.Status) {
 	fmt.Fprintf(w, " (pid %d)\n", st.PID)
 	for _, p := range st.Problems {
 		fmt.Fprintf(w, "! %s\n", tui.Safe(p))
+	}
+	if len(st.Restart) > 0 {
+		fmt.Fprintf(w, "changed in mercury.yaml, from the next start on: %s\n", strings.Join(st.Restart, ", "))
 	}
 	fmt.Fprintf(w, "home    %s\nlisten  http://%s\nmodel   %s\n", st.Home, st.Listen, st.Model)
 	if st.Fence != "" {

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -46,6 +47,8 @@ type Options struct {
 	Idle bool
 	// Stoppable lets the API end the house.
 	Stoppable bool
+	// Follow takes up changes of mercury.yaml and .env while the house runs.
+	Follow bool
 	// AnyPort listens on a free port when the configured one is taken; for
 	// runs whose address nobody needs to know beforehand.
 	AnyPort bool
@@ -67,8 +70,13 @@ type House struct {
 	stop     chan struct{}         // closed once the API was asked to end the house
 	stopping sync.Once
 
+	inUse atomic.Pointer[config.Config] // since the last change; nil: the one it was opened with
+
 	mu       sync.Mutex
 	problems []string
+	unread   string   // why changed configuration files are not in use
+	waiting  []string // keys that wait for the next start
+	reread   bool     // the files were read since the start
 }
 
 // Open takes the home, the address and the store. On return the house owns
@@ -199,8 +207,15 @@ func (h *House) mended() {
 func (h *House) about(context.Context) api.About {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	a := api.About{Name: h.opts.Config.Name, Home: h.opts.Home.Dir(), Model: h.opts.Config.Model,
-		Listen: h.Addr(), PID: os.Getpid(), Started: h.started, Problems: h.problems}
+	c := h.config()
+	a := api.About{Name: c.Name, Home: h.opts.Home.Dir(), Model: c.Model,
+		Listen: h.Addr(), PID: os.Getpid(), Started: h.started, Problems: h.problems, Restart: h.waiting}
+	if h.reread {
+		a.Problems = slices.DeleteFunc(slices.Clone(a.Problems), func(p string) bool { return slices.Contains(h.opts.Problems, p) })
+		if h.unread != "" {
+			a.Problems = append(a.Problems, h.unread)
+		}
+	}
 	if len(a.Problems) > 0 {
 		a.State = "degraded"
 	}
@@ -253,6 +268,12 @@ func (h *House) Run(ctx context.Context) error {
 		return nil
 	})
 	g.Go(func() error { return h.work(gctx) })
+	if l := h.live(); l != nil {
+		g.Go(func() error {
+			l.run(gctx)
+			return nil
+		})
+	}
 	err := g.Wait()
 	if ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)) {
 		return nil

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/mercury-agent/mercury/internal/config"
+	"github.com/mercury-agent/mercury/internal/mercury"
 )
 
 // modelDesk is where conversations ask about models.
@@ -73,8 +74,16 @@ func (d modelDesk) List(ctx context.Context, provider string) (string, error) {
 
 // Use writes the name into mercury.yaml, which the house takes up by itself.
 // The next turn shows whether the model answers.
-func (d modelDesk) Use(_ context.Context, name string) (string, error) {
-	name, err := ResolveModel(d.config(), d.home, strings.TrimSpace(name))
+func (d modelDesk) Use(ctx context.Context, name string) (string, error) {
+	name = strings.TrimSpace(name)
+	full, err := ResolveModel(d.config(), d.home, name)
+	if mercury.KindOf(err) == mercury.NotFound {
+		if _, err := Offers(ctx, d.config(), d.home, "", false); err != nil {
+			return "", err
+		}
+		full, err = ResolveModel(d.config(), d.home, name)
+	}
+	name = full
 	if err != nil {
 		return "", err
 	}

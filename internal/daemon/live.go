@@ -27,6 +27,9 @@ type live struct {
 	// what was said before.
 	say func(problem string, waiting []string)
 	log *slog.Logger
+	// degraded says that the house started on another configuration than its
+	// files hold.
+	degraded bool
 
 	said   string
 	waited []string
@@ -35,8 +38,9 @@ type live struct {
 // run watches until ctx ends. A system that cannot watch files is no reason to
 // stop: a restart reads them.
 func (l *live) run(ctx context.Context) {
-	// The files are looked at once, for what changed while the house was built.
-	l.look(ctx)
+	if !l.degraded { // else the broken file was said already
+		l.look(ctx) // for what changed while the house was built
+	}
 	files := []string{l.source.Home.Config(), l.source.Home.Env()}
 	if err := watch(ctx, files, func() { l.look(ctx) }); err != nil {
 		l.log.Warn("changes of the configuration are not seen until the next start", "err", err)
