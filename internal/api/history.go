@@ -35,7 +35,7 @@ type Kept struct {
 	Added bool `json:"added" doc:"false when a conversation of this id is there; it is left as it is"`
 }
 
-type historyInput struct {
+type pastInput struct {
 	ConversationID
 	Body History
 }
@@ -44,7 +44,7 @@ func (s *Server) history() {
 	huma.Register(s.api, huma.Operation{OperationID: "keep-history", Method: http.MethodPut, Path: "/api/conversations/{id}/history",
 		Summary: "Keep a talk that took place elsewhere as a conversation. Nothing is answered and nothing runs.", Tags: []string{"conversations"},
 		MaxBodyBytes: maxHistory, Errors: []int{401, 422, 503, 507}},
-		func(ctx context.Context, in *historyInput) (*struct{ Body Kept }, error) {
+		func(ctx context.Context, in *pastInput) (*struct{ Body Kept }, error) {
 			added, err := s.keepHistory(ctx, mercury.LocalConversation(in.ID), in.Body)
 			if err != nil {
 				return nil, s.failure("keep the talk "+in.ID, err)

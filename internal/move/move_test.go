@@ -131,8 +131,13 @@ func (h *house) AddConversation(_ context.Context, c Conversation) (bool, error)
 	}
 	return add(h.talks, c.ID, c)
 }
-func (h *house) Remember(_ context.Context, m Memory) (bool, error) {
-	return add(h.memories, m.Summary, m)
+func (h *house) Remember(_ context.Context, list []Memory) (added int, err error) {
+	for _, m := range list {
+		if new, _ := add(h.memories, m.Summary, m); new {
+			added++
+		}
+	}
+	return added, nil
 }
 func (h *house) Add(_ context.Context, s Schedule) (bool, error) { return add(h.schedules, s.Name, s) }
 func (h *house) Next(s Schedule) (time.Time, error) {
@@ -285,6 +290,19 @@ func TestAFileThatIsThereStaysAndTheirsIsKeptBesideIt(t *testing.T) {
 		if got, err := os.ReadFile(path); err != nil || string(got) != want {
 			t.Errorf("%s holds %q, %v", path, got, err)
 		}
+	}
+}
+
+func TestAFileThatNobodyEditedMakesRoom(t *testing.T) {
+	p, h := read(t, Hermes), newHouse(t)
+	if err := writeFile(filepath.Join(h.dir, "soul", "soul.md"), []byte("as shipped\n")); err != nil {
+		t.Fatal(err)
+	}
+	to := h.target(false)
+	to.Default = func(path string) []byte { return []byte("as shipped\n") }
+	r, err := p.Unpack(t.Context(), to)
+	if got, _ := os.ReadFile(filepath.Join(h.dir, "soul", "soul.md")); err != nil || len(r.Stay) > 0 || string(got) != "You are a pragmatic engineer.\n" {
+		t.Errorf("%+v, %v: %s", r, err, got)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/mercury-agent/mercury/internal/atomicfile"
@@ -32,7 +33,9 @@ type House interface {
 
 // Memories is where memories are kept.
 type Memories interface {
-	Remember(ctx context.Context, m Memory) (added bool, err error)
+	// Remember keeps those that are new and returns how many they were. What
+	// is not admitted, or is known already, is no error.
+	Remember(ctx context.Context, list []Memory) (added int, err error)
 }
 
 // Schedules is where schedules are kept. They are added paused.
@@ -48,6 +51,9 @@ type Target struct {
 	House     House
 	Memories  Memories
 	Schedules Schedules
+	// Default is what a file of the home says before anybody edits it; such a
+	// file makes room. It may be nil.
+	Default func(path string) []byte
 	// Secrets takes keys and tokens along.
 	Secrets bool
 }
@@ -114,7 +120,7 @@ func (p *Parcel) unpackFiles(_ context.Context, to Target, r *Report) error {
 		}
 		old, err := os.ReadFile(at)
 		switch {
-		case errors.Is(err, fs.ErrNotExist):
+		case errors.Is(err, fs.ErrNotExist), err == nil && to.Default != nil && bytes.Equal(old, to.Default(f.Path)):
 			if err := writeFile(at, f.Text); err != nil {
 				return err
 			}
@@ -172,16 +178,13 @@ func (p *Parcel) unpackMemories(ctx context.Context, to Target, r *Report) error
 	if to.Memories == nil {
 		return p.keepLines(to, "memories.jsonl", len(p.Memories), r, func(i int) any { return p.Memories[i] })
 	}
-	for _, m := range p.Memories {
-		new, err := to.Memories.Remember(ctx, m)
-		if mercury.KindOf(err) == mercury.Invalid { // not one that is admitted here
-			r.Stay = append(r.Stay, fmt.Sprintf("memory %q: %v", cut(m.Summary, 40), err))
-			continue
-		}
+	for part := range slices.Chunk(p.Memories, 200) {
+		added, err := to.Memories.Remember(ctx, part)
 		if err != nil {
 			return fmt.Errorf("remember: %w", err)
 		}
-		r.count(new, &r.Memories)
+		r.Memories += added
+		r.There += len(part) - added
 	}
 	return nil
 }
