@@ -240,10 +240,6 @@ func TestAProcessThatDiffersFromTheOldestClaimsNothing(t *testing.T) {
 		if err != nil || s.State != "degraded" || s.Degraded == "" {
 			t.Fatalf("status = %+v, %v", s, err)
 		}
-		run := b.enqueue(NewRun{Kind: "job"})
-		if err := b.claim(context.Background(), []mercury.Lane{mercury.Chat}); err != nil || b.holds(run.ID) {
-			t.Errorf("B claims (%v)", err)
-		}
 		// Each may take up another configuration while it runs.
 		for _, step := range []struct {
 			who    *rig
@@ -259,6 +255,10 @@ func TestAProcessThatDiffersFromTheOldestClaimsNothing(t *testing.T) {
 			if s, err := b.Status(context.Background()); err != nil || (s.Degraded == "") != step.alike {
 				t.Errorf("with %s: status = %+v, %v", step.digest, s, err)
 			}
+		}
+		run := b.enqueue(NewRun{Kind: "job"})
+		if err := b.claim(context.Background(), []mercury.Lane{mercury.Chat}); err != nil || b.holds(run.ID) {
+			t.Errorf("B claims (%v)", err)
 		}
 		a.stop()
 		if err := b.beat(context.Background()); err != nil {
