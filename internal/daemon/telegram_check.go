@@ -64,7 +64,7 @@ func CheckTelegram(ctx context.Context, c *config.Config, token string) (string,
 		return "", fmt.Errorf("check the Telegram token: %s answered %s and not like Telegram", api, resp.Status)
 	}
 	if !answer.OK {
-		return "", &mercury.Error{Kind: mercury.Denied, Err: fmt.Errorf("Telegram says: %s", strings.ReplaceAll(answer.Description, token, "…")),
+		return "", &mercury.Error{Kind: mercury.Denied, Err: fmt.Errorf("the words of Telegram: %s", strings.ReplaceAll(answer.Description, token, "…")),
 			Help: "Copy the token again from @BotFather; /token there shows it, /revoke makes a new one."}
 	}
 	return answer.Result.Username, nil

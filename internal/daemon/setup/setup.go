@@ -52,7 +52,6 @@ type wizard struct {
 	o    Options
 	c    *config.Config
 	done progress
-	step int
 }
 
 // question is one of those that are counted.

@@ -140,7 +140,7 @@ func TestATelegramTokenIsCheckedAndAskedAgainInPlace(t *testing.T) {
 	if err := Run(t.Context(), o); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, want := range []string{"that is no bot token", "Telegram says: Unauthorized", "It is @nova_bot"} {
+	for _, want := range []string{"that is no bot token", "words of Telegram: Unauthorized", "It is @nova_bot"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("it never said %q:\n%s", want, out)
 		}
