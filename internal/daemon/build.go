@@ -51,16 +51,16 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &rooms{idle: o.Idle, wires: &wires{}, model: &answering{}, current: &current{}}
-	r.wires.now.Store(network)
-	transport := h.secrets.broker.Transport(r.wires)
+	wires, model, current := &wires{}, &answering{}, &current{}
+	wires.now.Store(network)
+	transport := h.secrets.broker.Transport(wires)
 	var chain *llm.Chain
 	if !o.Idle {
 		if chain, err = models(c, transport, llm.NewBreaker()); err != nil {
 			return nil, err
 		}
 	}
-	r.model.set(screen{chain, h.secrets})
+	model.set(screen{chain, h.secrets})
 	node, err := nodeID(o.Home.Dir())
 	if err != nil {
 		return nil, err
@@ -77,10 +77,11 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 		}
 	}
 
-	r.store = kept
+	r := &rooms{store: kept, idle: o.Idle}
+	r.wires, r.model, r.current = wires, model, current
 	r.fence = sandbox.New(sandbox.Options{Self: o.Helper, Scratch: filepath.Join(o.Home.Files(), "fence"),
 		Cache: filepath.Join(o.Home.Files(), "fence.json")})
-	profiles := newProfiles(c, o.Home, h.secrets, r.model, kept, node, r.fence, o.Log)
+	profiles := newProfiles(c, o.Home, h.secrets, model, kept, node, r.fence, o.Log)
 	if err := os.MkdirAll(profiles.workspace, 0o755); err != nil {
 		return nil, errors.Join(&mercury.Error{Kind: mercury.Setup, Err: fmt.Errorf("make the workspace: %w", err),
 			Help: "Set workspace in mercury.yaml to a folder that you may write."}, kept.Close())
@@ -91,21 +92,21 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 	r.fence.Empty()
 	r.outside = newOutside(c, o.Home, profiles.workspace, o.Version, kept, profiles.gate, transport)
 	profiles.outside = r.outside
-	r.current.now.Store(profiles)
-	turns := agent.New(r.current, agent.Options{Zone: profiles.zone, Log: o.Log})
+	current.now.Store(profiles)
+	turns := agent.New(current, agent.Options{Zone: profiles.zone, Log: o.Log})
 	limits := map[string]channel.Limits{}
 	r.engine = engine.New(kept, engine.Options{
 		Node: node, Version: o.Version, Name: processName(), Digest: digest(c), Only: o.Only,
-		Plan: r.current.plan, Cure: turns.Cure, Failure: turns.Failure,
+		Plan: current.plan, Cure: turns.Cure, Failure: turns.Failure,
 		Split: func(d mercury.Delivery) []mercury.Part { return channel.Parts(d, limits[mercury.ChannelOf(d.Address)]) },
 		Spool: filepath.Join(o.Home.Files(), "spool"), Idle: idler(), Log: o.Log,
 	})
 	profiles.gate.engine.Store(r.engine)
 	r.jobs = profiles.jobs
 	r.engine.Handle("turn", turns.Turn)
-	r.intake = intake.New(r.engine, intake.Options{Role: r.current.role, May: r.current.may,
-		Limit: r.current.limit, Zone: profiles.zone, Undo: profiles.undo, Jobs: profiles.jobs,
-		Models: modelDesk{o.Home, r.current.config}, Log: o.Log})
+	r.intake = intake.New(r.engine, intake.Options{Role: current.role, May: current.may,
+		Limit: current.limit, Zone: profiles.zone, Undo: profiles.undo, Jobs: profiles.jobs,
+		Models: modelDesk{o.Home, current.config}, Log: o.Log})
 	r.api = api.New(r.engine, r.intake, h.token, api.Options{Version: o.Version, About: h.about, Undo: profiles.undo, Jobs: profiles.jobs,
 		MCP: r.outside.mcp, Stop: h.stopper(), Log: o.Log})
 

@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -207,15 +206,9 @@ func (h *House) mended() {
 func (h *House) about(context.Context) api.About {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	c := h.config()
-	a := api.About{Name: c.Name, Home: h.opts.Home.Dir(), Model: c.Model,
-		Listen: h.Addr(), PID: os.Getpid(), Started: h.started, Problems: h.problems, Restart: h.waiting}
-	if h.reread {
-		a.Problems = slices.DeleteFunc(slices.Clone(a.Problems), func(p string) bool { return slices.Contains(h.opts.Problems, p) })
-		if h.unread != "" {
-			a.Problems = append(a.Problems, h.unread)
-		}
-	}
+	a := api.About{Name: h.opts.Config.Name, Home: h.opts.Home.Dir(), Model: h.opts.Config.Model,
+		Listen: h.Addr(), PID: os.Getpid(), Started: h.started, Problems: h.problems}
+	h.amend(&a)
 	if len(a.Problems) > 0 {
 		a.State = "degraded"
 	}

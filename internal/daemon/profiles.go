@@ -31,6 +31,8 @@ type profiles struct {
 	config    *config.Config
 	home      config.Home
 	model     llm.Client
+	people    func(channel string, a mercury.Actor) mercury.Role
+	commands  shell.Options
 	gate      *gate
 	core      []tool.Tool // always told of
 	more      []tool.Tool // found when looked for
@@ -44,8 +46,6 @@ type profiles struct {
 	scopes    []mercury.Scope
 	mode      string
 	roles     permission.Roles
-	people    func(channel string, a mercury.Actor) mercury.Role
-	commands  shell.Options
 }
 
 func newProfiles(c *config.Config, home config.Home, hide secrets, model llm.Client, kept store.Store, node string, fence *sandbox.Fence, log *slog.Logger) *profiles {

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/mercury-agent/mercury/internal/agent"
+	"github.com/mercury-agent/mercury/internal/api"
 	"github.com/mercury-agent/mercury/internal/config"
 	"github.com/mercury-agent/mercury/internal/engine"
 	"github.com/mercury-agent/mercury/internal/intake"
@@ -138,6 +139,19 @@ func (h *House) config() *config.Config {
 		return c
 	}
 	return h.opts.Config
+}
+
+// amend puts into a what changed since the house was opened. h.mu is held.
+func (h *House) amend(a *api.About) {
+	c := h.config()
+	a.Name, a.Model, a.Restart = c.Name, c.Model, h.waiting
+	if !h.reread {
+		return
+	}
+	a.Problems = slices.DeleteFunc(slices.Clone(a.Problems), func(p string) bool { return slices.Contains(h.opts.Problems, p) })
+	if h.unread != "" {
+		a.Problems = append(a.Problems, h.unread)
+	}
 }
 
 // live returns what keeps the house at its files; nil where it is not to
