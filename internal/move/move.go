@@ -63,15 +63,15 @@ type File struct {
 
 // Memory is one thing that is known. Zero scores mean that none were given.
 type Memory struct {
-	Type       string    `json:"type"` // one of Mercury's types
+	Type       string    `json:"kind"` // one of Mercury's types
 	Summary    string    `json:"summary"`
 	Detail     string    `json:"detail,omitempty"`
 	Confidence float64   `json:"confidence,omitempty"`
 	Importance float64   `json:"importance,omitempty"`
 	Durability float64   `json:"durability,omitempty"`
 	Evidence   int       `json:"evidence,omitempty"`
-	At         time.Time `json:"at,omitzero"`
-	From       string    `json:"from"` // file it was read from
+	At         time.Time `json:"created_at,omitzero"`
+	From       string    `json:"file"` // it was read from
 }
 
 // Schedule is work that started itself. Exactly one of Cron, Every and At is
