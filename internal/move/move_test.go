@@ -293,6 +293,30 @@ func TestAFileThatIsThereStaysAndTheirsIsKeptBesideIt(t *testing.T) {
 	}
 }
 
+// picky takes no schedule of a certain kind.
+type picky struct{ *house }
+
+func (p picky) Add(ctx context.Context, s Schedule) (bool, error) {
+	if s.Every > 0 {
+		return false, &mercury.Error{Kind: mercury.Invalid, Err: errors.New("not here")}
+	}
+	return p.house.Add(ctx, s)
+}
+
+func TestAScheduleThatIsRefusedIsNamedAndKept(t *testing.T) {
+	p, h := read(t, OpenClaw), newHouse(t)
+	to := h.target(false)
+	to.Schedules = picky{h}
+	r, err := p.Unpack(t.Context(), to)
+	if err != nil || len(r.Stay) != 1 || !strings.Contains(r.Stay[0], `"Drink"`) || len(h.schedules) != 1 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	kept, err := os.ReadFile(filepath.Join(h.dir, "files/imported/openclaw/schedules.jsonl"))
+	if err != nil || !strings.Contains(string(kept), "Drink water") || strings.Contains(string(kept), "Morning brief") {
+		t.Errorf("kept %s, %v", kept, err)
+	}
+}
+
 func TestAFileThatNobodyEditedMakesRoom(t *testing.T) {
 	p, h := read(t, Hermes), newHouse(t)
 	if err := writeFile(filepath.Join(h.dir, "soul", "soul.md"), []byte("as shipped\n")); err != nil {

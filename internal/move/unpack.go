@@ -40,6 +40,8 @@ type Memories interface {
 
 // Schedules is where schedules are kept. They are added paused.
 type Schedules interface {
+	// Add keeps one unless there is one of its name. What cannot be scheduled
+	// here is a mercury.Invalid error.
 	Add(ctx context.Context, s Schedule) (added bool, err error)
 	// Next is when it would run next, if it were not paused.
 	Next(s Schedule) (time.Time, error)
@@ -193,10 +195,12 @@ func (p *Parcel) unpackSchedules(ctx context.Context, to Target, r *Report) erro
 	if to.Schedules == nil {
 		return p.keepLines(to, "schedules.jsonl", len(p.Schedules), r, func(i int) any { return p.Schedules[i] })
 	}
+	var refused []Schedule
 	for _, s := range p.Schedules {
 		new, err := to.Schedules.Add(ctx, s)
 		if mercury.KindOf(err) == mercury.Invalid {
-			r.Stay = append(r.Stay, fmt.Sprintf("schedule %q: %v", s.Name, err))
+			r.Stay = append(r.Stay, fmt.Sprintf("schedule %q, kept in %s: %v", s.Name, path.Join(p.keptDir(), "schedules.jsonl"), err))
+			refused = append(refused, s)
 			continue
 		}
 		if err != nil {
@@ -204,7 +208,7 @@ func (p *Parcel) unpackSchedules(ctx context.Context, to Target, r *Report) erro
 		}
 		r.count(new, &r.Schedules)
 	}
-	return nil
+	return p.keepLines(to, "schedules.jsonl", len(refused), r, func(i int) any { return refused[i] })
 }
 
 // keepLines keeps what has no room here as one JSON object a line.
