@@ -35,6 +35,15 @@ func measureStart(ctx context.Context, b *bench) ([]Row, error) {
 		cold = append(cold, took)
 	}
 	rows := []Row{row("version", "ms", cold, 6).others("302", "6.6", "30")}
+	var check []float64
+	for range b.times(30) {
+		took, err := timed(func() error { return h.command(ctx, "config", "check").Run() })
+		if err != nil {
+			return rows, fmt.Errorf("config check: %w", err)
+		}
+		check = append(check, took)
+	}
+	rows = append(rows, row("config check", "ms", check, 50))
 
 	var fresh, ready, first, warm, status []float64
 	for i := range b.times(15) {

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mercury-agent/mercury/internal/config"
+	"github.com/mercury-agent/mercury/internal/daemon"
 )
 
 func configCommand() *cobra.Command {
@@ -73,7 +74,7 @@ func configCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				_, err = fmt.Fprintf(c.OutOrStdout(), "%s = %s\nA running Mercury uses it after its next start.\n", args[0], v)
+				_, err = fmt.Fprintf(c.OutOrStdout(), "%s = %s\n%s\n", args[0], v, daemon.Follows(args[0]))
 				return err
 			}},
 		explain,

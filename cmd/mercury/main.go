@@ -137,8 +137,8 @@ something to do.`,
 	root.AddCommand(
 		askCommand(), serveCommand(), stopCommand(), demoCommand(), setupCommand(), statusCommand(),
 		conversationsCommand(), runsCommand(), deliveriesCommand(), questionsCommand(),
-		undoCommand(), backgroundCommand(), schedulesCommand(), memoryCommand(), soulCommand(), configCommand(), permissionsCommand(), mcpCommand(),
-		backupCommand(), dbCommand(), doctorCommand(), versionCommand(),
+		undoCommand(), backgroundCommand(), schedulesCommand(), memoryCommand(), soulCommand(), configCommand(), modelsCommand(), permissionsCommand(), mcpCommand(),
+		importCommand(), exportCommand(), backupCommand(), dbCommand(), doctorCommand(), versionCommand(),
 	)
 	root.CompletionOptions.HiddenDefaultCmd = false
 	return root

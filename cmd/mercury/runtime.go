@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -61,6 +62,13 @@ func withModel(ctx context.Context, src config.Source, c *config.Config) error {
 	if found := config.Discover(ctx, src); len(found) > 0 {
 		c.Use(found[0])
 		return c.Configured()
+	}
+	if old := src.Home.Beside(); old != "" {
+		return &mercury.Error{Kind: mercury.Setup, Err: err, Help: fmt.Sprintf("A TypeScript Mercury lives in %s and is left as it is; this one lives in %s, at %s. `mercury import mercury` takes over what it knows; `mercury setup` begins anew.",
+			old, src.Home.Dir(), freeAddress())}
+	}
+	if other := elsewhere(src.Home); other != "" {
+		return &mercury.Error{Kind: mercury.Setup, Err: err, Help: fmt.Sprintf("A Mercury of yours lives in %s: MERCURY_HOME=%s uses it. `mercury setup` begins another one in %s.", other, other, src.Home.Dir())}
 	}
 	return err
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/mercury-agent/mercury/internal/config"
 	"github.com/mercury-agent/mercury/internal/llm/llmtest"
@@ -65,6 +66,33 @@ func jobID(ts *testscript.TestScript, _ bool, _ []string) {
 	}
 }
 
+// until waits for a line of `mercury status`.
+func until(ts *testscript.TestScript, _ bool, args []string) {
+	want := regexp.MustCompile(args[0])
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		err := ts.Exec("mercury", "status")
+		if out := ts.ReadFile("stdout"); err == nil && want.MatchString(out) {
+			return
+		} else if time.Now().After(deadline) {
+			ts.Fatalf("the status never said %q: %v\n%s", args[0], err, out)
+		}
+	}
+}
+
+// foreign writes the fixture of another agent's home: foreign NAME FOLDER.
+func foreign(ts *testscript.TestScript, _ bool, args []string) {
+	a, err := txtar.ParseFile(filepath.Join(fixtures, args[0]+".txtar"))
+	ts.Check(err)
+	for _, f := range a.Files {
+		at := filepath.Join(ts.MkAbs(args[1]), filepath.FromSlash(f.Name))
+		ts.Check(os.MkdirAll(filepath.Dir(at), 0o700))
+		ts.Check(os.WriteFile(at, f.Data, 0o600))
+	}
+}
+
+// fixtures is where the homes of other agents lie; scripts run elsewhere.
+var fixtures, _ = filepath.Abs("../../internal/move/testdata")
+
 // script is what the model of every script says.
 var script = llmtest.Script{Default: "Noted.", Rules: []llmtest.Rule{
 	{Match: `work/apple\.txt`, Reply: "It came along."},
@@ -88,7 +116,7 @@ var script = llmtest.Script{Default: "Noted.", Rules: []llmtest.Rule{
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata", UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"ready": ready, "jobid": jobID}, Deadline: time.Now().Add(5 * time.Minute),
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"ready": ready, "jobid": jobID, "foreign": foreign, "until": until}, Deadline: time.Now().Add(5 * time.Minute),
 		Setup: func(env *testscript.Env) error {
 			model := llmtest.Start(t, script)
 			home, work := filepath.Join(env.WorkDir, "home"), filepath.Join(env.WorkDir, "work")

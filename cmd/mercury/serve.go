@@ -25,7 +25,7 @@ put down where it can be picked up again, within ten seconds.`,
 				return err
 			}
 			house, err := daemon.Open(c.Context(), daemon.Options{Home: home, Config: cfg, Version: version, Helper: helper(),
-				Problems: problems, Stoppable: true, Log: logger(c.ErrOrStderr(), cfg.Log.Level)})
+				Problems: problems, Stoppable: true, Follow: true, Log: logger(c.ErrOrStderr(), cfg.Log.Level)})
 			if err != nil {
 				return err
 			}

@@ -6,108 +6,112 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mercury-agent/mercury/internal/config"
 	"github.com/mercury-agent/mercury/internal/daemon"
-	"github.com/mercury-agent/mercury/internal/mercury"
+	"github.com/mercury-agent/mercury/internal/daemon/setup"
 	"github.com/mercury-agent/mercury/internal/tui"
 )
 
 func setupCommand() *cobra.Command {
-	var model string
+	var a setup.Answers
+	var proposals bool
 	c := &cobra.Command{
 		Use:   "setup",
-		Short: "Choose the model that answers",
-		Long: `Choose the model that answers. Keys in the environment and model servers on this
-machine are found by themselves; a pasted key is recognised and tried before it
-is kept. With --model nothing is asked; with MERCURY_DISCOVER=off in the
-environment no server is looked for.`,
+		Short: "Set up a new Mercury, or change what was set up",
+		Long: `Ask for what Mercury cannot find out by itself: which model answers, and the
+time where you are. Enter takes what is proposed. Keys in the environment and
+model servers on this machine are found by themselves; a pasted key is never
+shown, is tried before it is kept, and lies in .env of the home. What is
+answered is kept at once: an interrupted set-up goes on where it was.
+
+With --model or --yes nothing is asked: what is not given is taken as proposed,
+keys come from the environment, and saying it again changes nothing more. With
+MERCURY_DISCOVER=off in the environment no server is looked for.`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			home, err := config.FindHome(os.Getenv)
 			if err != nil {
 				return err
 			}
-			src := config.Source{Home: home}
-			if model != "" {
-				return keepModel(c, src, model)
+			if proposals || a.Model != "" {
+				return setup.Quiet(c.Context(), setupOptions(c, home, nil), a)
 			}
-			return setUp(c, src, tui.ReadLines(c.InOrStdin()))
+			if a != (setup.Answers{}) {
+				return usage("these flags answer without questions: add --yes or --model")
+			}
+			_, err = setUp(c, home, newPrompter(c))
+			return err
 		},
 	}
-	c.Flags().StringVar(&model, "model", "", "provider/model to use, without questions")
+	f := c.Flags()
+	f.BoolVarP(&proposals, "yes", "y", false, "ask nothing; take what is proposed")
+	f.StringVar(&a.Model, "model", "", "provider/model that answers; asks nothing")
+	f.StringVar(&a.Timezone, "timezone", "", "your zone or city, such as Europe/Lisbon")
+	f.StringVar(&a.Name, "name", "", "what Mercury is called")
+	f.StringVar(&a.Owner, "owner", "", "what it calls you")
+	f.StringVar(&a.Workspace, "workspace", "", "folder where it works")
+	f.StringVar(&a.Budget, "budget", "", "tokens a day")
+	f.BoolVar(&a.Telegram, "telegram", false, "check and keep the token in TELEGRAM_BOT_TOKEN")
+	f.BoolVar(&a.KeepKey, "keep-key", false, "copy the model's key from the environment into .env of the home")
 	return c
 }
 
-// setUp asks for a model until one answers, or the person leaves.
-func setUp(c *cobra.Command, src config.Source, in <-chan string) error {
-	for {
-		if again, err := setUpOnce(c, src, in); !again {
-			return err
-		}
-	}
+// prompter asks at a terminal, or reads lines where there is none.
+type prompter struct {
+	ask   func(context.Context, string, tui.Veil) (string, error)
+	lines func() <-chan string // what follows the set-up
 }
 
-// setUpOnce looks for models and asks which shall answer. It reports whether
-// the person wants to look again.
-func setUpOnce(c *cobra.Command, src config.Source, in <-chan string) (again bool, err error) {
-	out := c.OutOrStdout()
-	found := config.Discover(c.Context(), src)
-	fmt.Fprintln(out, "Which model should answer?")
-	for i, f := range found {
-		from := "answers on this machine"
-		if f.Key.Name != "" {
-			from = "key in " + f.Key.Name
-		}
-		fmt.Fprintf(out, "  %d. %-32s %s (%s)\n", i+1, f.Model, f.Provider.Title, from)
+func newPrompter(c *cobra.Command) prompter {
+	in, out := c.InOrStdin(), c.OutOrStdout()
+	if isTerminal(in) && isTerminal(out) {
+		p := tui.NewPrompt(in.(*os.File), out)
+		return prompter{ask: p.Ask, lines: func() <-chan string { return tui.ReadLines(p.Rest()) }}
 	}
-	prompt := "Enter takes 1, a number chooses, a pasted key is tried, q leaves: "
-	if len(found) == 0 {
-		fmt.Fprint(out, "  No key in the environment and no model server on this machine was found.\n"+
-			"  Paste a provider's key, or start a server such as Ollama and press Enter.\n")
-		prompt = "a key, Enter to look again, or q to leave: "
-	}
-	for {
-		fmt.Fprint(out, prompt)
-		line, err := nextLine(c.Context(), in)
-		line = strings.TrimSpace(line)
-		if err != nil {
-			fmt.Fprintln(out)
+	return lined(c, tui.ReadLines(in))
+}
+
+// lined asks by lines that someone else reads.
+func lined(c *cobra.Command, lines <-chan string) prompter {
+	ask := func(ctx context.Context, question string, _ tui.Veil) (string, error) {
+		fmt.Fprint(c.OutOrStdout(), question)
+		line, err := nextLine(ctx, lines)
+		if !isTerminal(c.InOrStdin()) || err != nil {
+			fmt.Fprintln(c.OutOrStdout())
 		}
-		if err != nil && !errors.Is(err, io.EOF) {
+		return line, err
+	}
+	return prompter{ask: ask, lines: func() <-chan string { return lines }}
+}
+
+func setupOptions(c *cobra.Command, home config.Home, ask func(context.Context, string, tui.Veil) (string, error)) setup.Options {
+	return setup.Options{Source: config.Source{Home: home}, Ask: ask, Out: c.OutOrStdout(), Width: columns(c.OutOrStdout()),
+		Telegram: daemon.Talks("telegram")}
+}
+
+// setUp asks until everything is answered, or reports that the person left;
+// that is no failure, and they are told how to go on.
+func setUp(c *cobra.Command, home config.Home, p prompter) (whole bool, err error) {
+	if other := elsewhere(home); other != "" {
+		fmt.Fprintf(c.OutOrStdout(), "A Mercury of yours lives in %s. To use it: MERCURY_HOME=%s mercury\n", other, other)
+		line, err := p.ask(c.Context(), "Begin another one in "+home.Dir()+"? [y/N] ", tui.Open)
+		if line = strings.ToLower(line); err != nil || line != "y" && line != "yes" {
 			return false, err
 		}
-		if err != nil {
-			return false, &exit{code: exitSetup, err: errors.New("the input ended before a model was chosen; nothing was changed. Run mercury setup again")}
-		}
-		if line == "q" || line == "quit" {
-			fmt.Fprintln(out, "Nothing was changed. mercury setup asks again.")
-			return false, nil
-		}
-		if line == "" {
-			if len(found) == 0 {
-				return true, nil
-			}
-			line = "1"
-		}
-		if n, err := strconv.Atoi(line); err == nil && n >= 1 && n <= len(found) {
-			err = keepModel(c, src, found[n-1].Model)
-			if err == nil {
-				return false, nil
-			}
-			fmt.Fprintln(out, "! "+message(err))
-			continue
-		}
-		if err := tryKey(c, src, line); err != nil {
-			fmt.Fprintln(out, "! "+message(err))
-			continue
-		}
-		return false, nil
 	}
+	err = setup.Run(c.Context(), setupOptions(c, home, p.ask))
+	switch {
+	case errors.Is(err, setup.ErrLeft):
+		fmt.Fprintln(c.OutOrStdout(), "What was answered is kept. mercury setup goes on from there.")
+		return false, nil
+	case errors.Is(err, io.EOF):
+		return false, &exit{code: exitSetup, err: errors.New(strings.TrimSuffix(err.Error(), ": "+io.EOF.Error()))}
+	}
+	return err == nil, err
 }
 
 // nextLine waits for a line of in; io.EOF says that there are no more.
@@ -123,110 +127,6 @@ func nextLine(ctx context.Context, in <-chan string) (string, error) {
 	}
 }
 
-// keyShapes are how the keys of providers begin; the longer prefix first.
-var keyShapes = []struct{ prefix, provider string }{
-	{"sk-ant-", "anthropic"}, {"sk-or-", "openrouter"}, {"gsk_", "groq"}, {"xai-", "xai"}, {"AIza", "gemini"}, {"sk-", "openai"},
-}
-
-// recognise returns the provider and the key of a pasted line: the key alone,
-// or behind the provider's name where keys of several look alike.
-func recognise(line string) (provider, key string) {
-	if name, rest, two := strings.Cut(line, " "); two {
-		return strings.ToLower(name), strings.TrimSpace(rest)
-	}
-	for _, s := range keyShapes {
-		if strings.HasPrefix(line, s.prefix) {
-			return s.provider, line
-		}
-	}
-	return "", line
-}
-
-// tryKey recognises a pasted key, tries it, and keeps it in the home's .env.
-func tryKey(c *cobra.Command, src config.Source, line string) error {
-	provider, key := recognise(line)
-	if provider != "" {
-		for _, p := range config.KnownProviders() {
-			if p.Name != provider || len(p.Env) == 0 {
-				continue
-			}
-			with := src
-			with.Getenv = func(name string) string {
-				if name == p.Env[0] {
-					return key
-				}
-				return os.Getenv(name)
-			}
-			model := p.Name + "/" + p.Model
-			if err := try(c.Context(), with, model, c.OutOrStdout()); err != nil {
-				lost := "The key was not kept."
-				if key == line {
-					lost += " If it is another provider's, write the name before it: deepseek sk-…"
-				}
-				return fmt.Errorf("%w\n%s", err, lost)
-			}
-			if err := src.Home.Create(); err != nil {
-				return err
-			}
-			if err := config.SetVariable(src.Home, p.Env[0], key); err != nil {
-				return err
-			}
-			return write(c, src, model)
-		}
-	}
-	return &mercury.Error{Kind: mercury.Invalid, Err: errors.New("that is neither a number of the list nor a key that is recognised"),
-		Help: "Write the provider's name before its key, such as: deepseek sk-…; for one that is not known here, add it below providers in " + src.Home.Config() + "."}
-}
-
-// keepModel tries a model and writes it down.
-func keepModel(c *cobra.Command, src config.Source, model string) error {
-	if err := try(c.Context(), src, model, c.OutOrStdout()); err != nil {
-		return err
-	}
-	return write(c, src, model)
-}
-
-// try asks the model one word with the configuration as it would be.
-func try(ctx context.Context, src config.Source, model string, out io.Writer) error {
-	src.Flags = map[string]string{"model": model}
-	cfg, err := config.Load(src)
-	if err != nil {
-		return err
-	}
-	if err := cfg.Configured(); err != nil {
-		if !errors.Is(err, config.ErrNotConfigured) && mercury.KindOf(err) != mercury.Setup {
-			return err
-		}
-		// A local server needs no entry in the file to be tried.
-		for _, f := range config.Discover(ctx, src) {
-			if f.Model == model {
-				cfg.Use(f)
-			}
-		}
-		if err := cfg.Configured(); err != nil {
-			return err
-		}
-	}
-	fmt.Fprintf(out, "Trying %s … ", model)
-	if err := daemon.CheckModel(ctx, cfg); err != nil {
-		fmt.Fprintln(out, "no.")
-		return err
-	}
-	fmt.Fprintln(out, "it answers.")
-	return nil
-}
-
-func write(c *cobra.Command, src config.Source, model string) error {
-	if err := src.Home.Create(); err != nil {
-		return err
-	}
-	if _, err := config.Set(src, "model", model); err != nil {
-		return err
-	}
-	fmt.Fprintf(c.OutOrStdout(), "%s answers from now on (%s).\nTry: mercury ask \"what can you do?\"   or talk to it: mercury\n", model, src.Home.Config())
-	return nil
-}
-
 // afterDemo proposes the person's own model when the tour is over. Without
 // lines nobody is there to choose.
 func afterDemo(c *cobra.Command, lines <-chan string) error {
@@ -235,12 +135,17 @@ func afterDemo(c *cobra.Command, lines <-chan string) error {
 	if err != nil {
 		return err
 	}
-	src := config.Source{Home: home}
 	if lines == nil {
 		fmt.Fprintln(out, "\nUse your own model now? Set a provider's key or start a local model server, then: mercury setup")
-		for _, f := range config.Discover(c.Context(), src) {
+		for _, f := range config.Discover(c.Context(), config.Source{Home: home}) {
 			fmt.Fprintf(out, "  found: %s (%s)\n", f.Model, f.Provider.Title)
 		}
+		return nil
+	}
+	// The tour reads the terminal by lines, which would show a pasted key. The
+	// set-up reads it with a veil, in this process's place.
+	if !canBecome {
+		fmt.Fprintln(out, "\nUse your own model now: mercury setup")
 		return nil
 	}
 	fmt.Fprint(out, "\nUse your own model now? [Y/n] ")
@@ -252,5 +157,5 @@ func afterDemo(c *cobra.Command, lines <-chan string) error {
 		fmt.Fprintln(out, "Later then: mercury setup")
 		return nil
 	}
-	return setUp(c, src, lines)
+	return become("setup")
 }

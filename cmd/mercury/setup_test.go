@@ -3,24 +3,12 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"testing"
-)
 
-func TestAPastedKeyIsRecognisedByItsShapeOrItsName(t *testing.T) {
-	for _, tt := range []struct{ line, provider, key string }{
-		{"sk-ant-abc", "anthropic", "sk-ant-abc"},
-		{"sk-or-v1-abc", "openrouter", "sk-or-v1-abc"},
-		{"sk-proj-abc", "openai", "sk-proj-abc"},
-		{"DeepSeek  sk-abc", "deepseek", "sk-abc"},
-		{"moonshot sk-abc", "moonshot", "sk-abc"},
-		{"hello", "", "hello"},
-	} {
-		provider, key := recognise(tt.line)
-		if provider != tt.provider || key != tt.key {
-			t.Errorf("recognise(%q) = %q, %q", tt.line, provider, key)
-		}
-	}
-}
+	"github.com/mercury-agent/mercury/internal/config"
+)
 
 // Ctrl+C ends the context; the line that nobody types must not hold it up.
 func TestAnInterruptEndsAQuestionOfSetup(t *testing.T) {
@@ -28,5 +16,32 @@ func TestAnInterruptEndsAQuestionOfSetup(t *testing.T) {
 	cancel()
 	if _, err := nextLine(ctx, make(chan string)); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// As under sudo, or where HOME was changed: what there was is found.
+func TestAMercuryThatLivesWhereHomeNoLongerPointsIsFound(t *testing.T) {
+	mine, other := t.TempDir(), t.TempDir()
+	t.Setenv("HOME", other)
+	t.Setenv("MERCURY_HOME", "")
+	home, err := config.FindHome(os.Getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := homeIn(mine, home); got != "" {
+		t.Errorf("found %s where there is none", got)
+	}
+	old := filepath.Join(mine, ".mercury")
+	if err := os.MkdirAll(old, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(old, "mercury.yaml"), []byte("name: X\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := homeIn(mine, home); got != old {
+		t.Errorf("found %q, want %q", got, old)
+	}
+	if got := homeIn(other, home); got != "" {
+		t.Errorf("its own home is another one: %s", got)
 	}
 }

@@ -7,12 +7,14 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mercury-agent/mercury/internal/api"
 	"github.com/mercury-agent/mercury/internal/config"
+	"github.com/mercury-agent/mercury/internal/daemon/setup"
 	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/tui"
 )
@@ -35,6 +37,9 @@ func statusCommand() *cobra.Command {
 						&exit{code: exitFailed, silent: true, err: err})
 				}
 				fmt.Fprintf(c.OutOrStdout(), "Mercury is not running (%s).\n%s\n", home.Dir(), mercury.HelpOf(errNoRuntime))
+				if setup.Begun(home) {
+					fmt.Fprintln(c.OutOrStdout(), "Its set-up was begun and not finished; mercury setup goes on where it was.")
+				}
 				return &exit{code: exitFailed, silent: true, err: err}
 			}
 			st, err := r.Status(c.Context())
@@ -60,6 +65,9 @@ func printStatus(w io.Writer, st api.Status) {
 	fmt.Fprintf(w, " (pid %d)\n", st.PID)
 	for _, p := range st.Problems {
 		fmt.Fprintf(w, "! %s\n", tui.Safe(p))
+	}
+	if len(st.Restart) > 0 {
+		fmt.Fprintf(w, "changed in mercury.yaml, from the next start on: %s\n", strings.Join(st.Restart, ", "))
 	}
 	fmt.Fprintf(w, "home    %s\nlisten  http://%s\nmodel   %s\n", st.Home, st.Listen, st.Model)
 	if st.Fence != "" {

@@ -67,6 +67,7 @@ type About struct {
 	PID      int       `json:"pid,omitempty"`
 	Started  time.Time `json:"started_at,omitzero"`
 	Problems []string  `json:"problems,omitempty" doc:"why it is degraded, and what to do"`
+	Restart  []string  `json:"restart,omitempty" doc:"changed keys of mercury.yaml that wait for the next start"`
 
 	Fence        string `json:"fence,omitempty" doc:"what holds commands: bwrap+landlock, bwrap, landlock, sandbox-exec or none; empty until it is known"`
 	FenceMissing string `json:"fence_missing,omitempty" doc:"why the fence is not stronger"`
@@ -100,6 +101,7 @@ func New(e *engine.Engine, in *intake.Intake, token string, o Options) *Server {
 	config.Security = []map[string][]string{{"token": {}}}
 	s.api = humago.New(s.mux, config)
 	s.conversations()
+	s.history()
 	s.runs()
 	s.deliveries()
 	s.questions()

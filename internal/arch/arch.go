@@ -60,7 +60,10 @@ var Layers = [][]Room{
 	{{"api", "HTTP, events, cockpit, client"}},
 	{{"tui", "the terminal, a client of api"}},
 	{{"tour", "the demonstration: a private house with a stand-in for a model"}},
-	{{"config", "mercury.yaml: read, checked, explained"}},
+	{
+		{"config", "mercury.yaml: read, checked, explained"},
+		{"move", "in from another agent's home, and out of ours"},
+	},
 	{{"backup", "copies of a home, and the way back"}},
 	{{"doctor", "what is wrong with a home, and the cure"}},
 	{{"daemon", "builds the house, runs it, stops it"}},

@@ -276,3 +276,16 @@ func quoteVariable(value string) string {
 	}
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\r", `\r`, "\t", `\t`).Replace(value) + `"`
 }
+
+// HasVariable reports whether .env of the home assigns a value to a name.
+func HasVariable(h Home, name string) (bool, error) {
+	text, err := readLimited(h.Env(), maxFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for variable %s: %w", name, err)
+	}
+	vars, _ := parseDotenv(text)
+	return vars[name].value != "", nil
+}

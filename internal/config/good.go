@@ -63,3 +63,19 @@ func passable(p Problem) bool {
 	section, _, _ := strings.Cut(p.Key, ".")
 	return p.unknown && section != "permissions" && section != "roles" && section != "sandbox"
 }
+
+// FromFile reports whether c was read from a file.
+func (c *Config) FromFile() bool { return c.file != "" }
+
+// Inherit lets the model that was found for old stand in for c too, where
+// neither names one.
+func (c *Config) Inherit(old *Config) {
+	name, _, ok := SplitModel(old.Model)
+	if !ok || old.origins["model"].Source != Discovered || c.Model != "" {
+		return
+	}
+	if _, written := c.Providers[name]; !written {
+		c.Providers[name] = old.Providers[name]
+	}
+	c.Model, c.origins["model"] = old.Model, old.origins["model"]
+}

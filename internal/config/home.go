@@ -22,12 +22,14 @@ var ErrForeignHome = errors.New("this is a home of the TypeScript Mercury")
 
 // Home is the folder that holds everything one Mercury owns.
 type Home struct {
-	dir   string
-	usual bool
+	dir    string
+	usual  bool
+	beside string
 }
 
-// FindHome returns the home named by MERCURY_HOME, else ~/.mercury. It looks
-// at nothing on disk.
+// FindHome returns the home named by MERCURY_HOME, else ~/.mercury. Where that
+// belongs to the TypeScript Mercury it is left alone and ~/.mercury2 beside it
+// is the home; Beside then names the other.
 func FindHome(getenv func(string) string) (Home, error) {
 	if dir := getenv("MERCURY_HOME"); dir != "" {
 		return HomeAt(dir)
@@ -40,7 +42,11 @@ func FindHome(getenv func(string) string) (Home, error) {
 			Err:  fmt.Errorf("find the home: %w", err),
 		}
 	}
-	return Home{dir: filepath.Join(user, ".mercury"), usual: true}, nil
+	h := Home{dir: filepath.Join(user, ".mercury"), usual: true}
+	if errors.Is(h.Guard(), ErrForeignHome) {
+		h = Home{dir: h.dir + "2", usual: true, beside: h.dir}
+	}
+	return h, nil
 }
 
 // HomeAt returns the home in dir, made absolute; a leading ~ is the user's
@@ -83,8 +89,12 @@ func (h Home) Backups() string   { return h.join("backups") }
 
 func (h Home) join(name string) string { return filepath.Join(h.dir, name) }
 
-// Usual reports whether this is ~/.mercury, found without MERCURY_HOME.
+// Usual reports whether this home was found without MERCURY_HOME.
 func (h Home) Usual() bool { return h.usual }
+
+// Beside is the home of a TypeScript Mercury in the usual place, which this
+// home stands beside; empty where there is none.
+func (h Home) Beside() string { return h.beside }
 
 // Exists reports whether the folder is there.
 func (h Home) Exists() bool {
@@ -129,7 +139,7 @@ func (h Home) Guard() error {
 	}
 	return &mercury.Error{
 		Kind: mercury.Setup,
-		Help: fmt.Sprintf("Leave it as it is and choose another folder with MERCURY_HOME; nothing in %s was changed.", h.dir),
+		Help: fmt.Sprintf("It is left as it is. Name a new home in MERCURY_HOME; then `mercury import mercury %s` takes over what it holds.", h.dir),
 		Err:  fmt.Errorf("open the home %s: %w", h.dir, ErrForeignHome),
 	}
 }

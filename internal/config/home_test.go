@@ -141,3 +141,27 @@ func TestAVariableIsSetInItsLineAndReadBack(t *testing.T) {
 		t.Error("a broken name was accepted")
 	}
 }
+
+func TestAHomeOfTheTypeScriptMercuryIsLeftAloneAndAnotherStandsBesideIt(t *testing.T) {
+	user := t.TempDir()
+	t.Setenv("HOME", user)
+	t.Setenv("USERPROFILE", user)
+	old := filepath.Join(user, ".mercury")
+	if err := os.MkdirAll(old, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	h, err := FindHome(variables(nil))
+	if err != nil || h.Dir() != old || h.Beside() != "" {
+		t.Fatalf("an empty folder: got %s beside %q, %v", h.Dir(), h.Beside(), err)
+	}
+	if err := os.WriteFile(filepath.Join(old, "mercury.yaml"), []byte("identity:\n  name: Mercury\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h, err = FindHome(variables(nil))
+	if err != nil || h.Dir() != old+"2" || h.Beside() != old || !h.Usual() {
+		t.Errorf("got %s beside %q, usual %v, %v", h.Dir(), h.Beside(), h.Usual(), err)
+	}
+	if h, _ := FindHome(variables(map[string]string{"MERCURY_HOME": old})); h.Guard() == nil {
+		t.Error("the old home was accepted when it was named")
+	}
+}

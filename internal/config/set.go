@@ -25,60 +25,81 @@ const header = "# yaml-language-server: $schema=./mercury.schema.json\n"
 //
 // Flags of src take no part, so that they cannot hide what is written.
 func Set(src Source, key, value string) (*Config, error) {
+	return Change(src, Setting{key, value})
+}
+
+// Setting is a key of mercury.yaml with the value to give it, written as for
+// Set.
+type Setting struct{ Key, Value string }
+
+// Change is Set for several keys at once: all of them are written, or none.
+func Change(src Source, settings ...Setting) (*Config, error) {
 	src.Flags = nil
+	names := make([]string, len(settings))
+	for i, s := range settings {
+		names[i] = s.Key
+	}
+	what := "set " + strings.Join(names, ", ")
 	if err := src.Home.Guard(); err != nil {
 		return nil, err
 	}
-	path, err := splitKey(key)
-	if err != nil {
-		return nil, &mercury.Error{Kind: mercury.Invalid, Err: fmt.Errorf("set: %w", err)}
-	}
-	at, help := typeAt(reflect.TypeFor[Config](), path)
-	if help != "" {
-		return nil, &mercury.Error{Kind: mercury.Invalid, Help: help, Err: fmt.Errorf("set %s: no such key", quoted(key))}
-	}
-	if strings.ContainsAny(value, "\n\r\x00") {
-		return nil, &mercury.Error{Kind: mercury.Invalid, Help: "Edit mercury.yaml by hand for long texts.", Err: fmt.Errorf("set %s: the value has more than one line", key)}
-	}
-	want := valueFor(at, value)
-	if !want.isText {
-		d := &decoder{text: []byte(want.text), anchors: map[string]ast.Node{}}
-		if d.parse() == nil {
-			return nil, &mercury.Error{Kind: mercury.Invalid, Err: fmt.Errorf("set %s: %s is not a value", key, quoted(value))}
-		}
-	}
 	old, err := readLimited(src.Home.Config(), maxFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, &mercury.Error{Kind: mercury.Setup, Help: "Make mercury.yaml a readable file.", Err: fmt.Errorf("set %s: %w", key, err)}
+		return nil, &mercury.Error{Kind: mercury.Setup, Help: "Make mercury.yaml a readable file.", Err: fmt.Errorf("%s: %w", what, err)}
 	}
 	text := old
 	if errors.Is(err, fs.ErrNotExist) {
 		text = []byte(header)
 	}
-	text, err = edit(text, path, want)
-	if err != nil {
-		return nil, fmt.Errorf("set %s: %w", key, err)
+	for _, s := range settings {
+		if text, err = change(src, text, s); err != nil {
+			return nil, fmt.Errorf("set %s: %w", s.Key, err)
+		}
 	}
 	c, err := build(src, src.Home.Config(), text, nil)
 	if err != nil {
-		return nil, fmt.Errorf("set %s: nothing was written: %w", key, err)
-	}
-	if err := onlyChanged(src, old, c, path, want); err != nil {
-		return nil, fmt.Errorf("set %s: %w", key, err)
+		return nil, fmt.Errorf("%s: nothing was written: %w", what, err)
 	}
 	if err := src.Home.Create(); err != nil {
-		return nil, fmt.Errorf("set %s: %w", key, err)
+		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	if now, _ := readLimited(src.Home.Config(), maxFile); !bytes.Equal(now, old) {
-		return nil, &mercury.Error{Kind: mercury.Conflict, Help: "Look at the file and try again.", Err: fmt.Errorf("set %s: somebody else changed mercury.yaml meanwhile", key)}
+		return nil, &mercury.Error{Kind: mercury.Conflict, Help: "Look at the file and try again.", Err: fmt.Errorf("%s: somebody else changed mercury.yaml meanwhile", what)}
 	}
 	if err := atomicfile.Write(src.Home.Config(), text, 0o600); err != nil {
-		return nil, fmt.Errorf("set %s: %w", key, unwritten(err))
+		return nil, fmt.Errorf("%s: %w", what, unwritten(err))
 	}
 	if err := WriteSchema(src.Home); err != nil {
 		c.Warnings = append(c.Warnings, err.Error())
 	}
 	return c, nil
+}
+
+// change returns text with one key changed and nothing else.
+func change(src Source, text []byte, s Setting) ([]byte, error) {
+	path, err := splitKey(s.Key)
+	if err != nil {
+		return nil, &mercury.Error{Kind: mercury.Invalid, Err: err}
+	}
+	at, help := typeAt(reflect.TypeFor[Config](), path)
+	if help != "" {
+		return nil, &mercury.Error{Kind: mercury.Invalid, Help: help, Err: errors.New("no such key")}
+	}
+	if strings.ContainsAny(s.Value, "\n\r\x00") {
+		return nil, &mercury.Error{Kind: mercury.Invalid, Help: "Edit mercury.yaml by hand for long texts.", Err: errors.New("the value has more than one line")}
+	}
+	want := valueFor(at, s.Value)
+	if !want.isText {
+		d := &decoder{text: []byte(want.text), anchors: map[string]ast.Node{}}
+		if d.parse() == nil {
+			return nil, &mercury.Error{Kind: mercury.Invalid, Err: fmt.Errorf("%s is not a value", quoted(s.Value))}
+		}
+	}
+	changed, err := edit(text, path, want)
+	if err != nil {
+		return nil, err
+	}
+	return changed, onlyChanged(src, text, changed, path, want)
 }
 
 // WriteSchema puts the schema beside mercury.yaml, for editors.
@@ -98,7 +119,7 @@ func WriteSchema(h Home) error {
 // onlyChanged compares what the file said before with what it says now: the
 // key must have the wanted value and everything else must be as it was. It
 // catches an edit of a file so unusual that the editor misread it.
-func onlyChanged(src Source, old []byte, c *Config, path []string, value written) error {
+func onlyChanged(src Source, old, changed []byte, path []string, value written) error {
 	misread := func(what string) error {
 		return &mercury.Error{Kind: mercury.Invalid, Help: "Edit mercury.yaml by hand.", Err: fmt.Errorf("nothing was written: %s", what)}
 	}
@@ -106,7 +127,7 @@ func onlyChanged(src Source, old []byte, c *Config, path []string, value written
 	before, after := Default(), Default()
 	before.origins, after.origins = map[string]Origin{}, map[string]Origin{}
 	decodeFile("", normalise(old), env, before)
-	decodeFile("", normalise(c.text), env, after)
+	decodeFile("", normalise(changed), env, after)
 	key := joinKey(path)
 	for _, k := range Changed(before, after) {
 		if k != key && !strings.HasPrefix(k, key+".") && !strings.HasPrefix(key, k+".") && !sibling(before, k, path) {

@@ -211,12 +211,11 @@ func TestEveryKeyCanBeSetInFilesOfEveryLayout(t *testing.T) {
 					if err != nil {
 						t.Fatalf("%s = %s: %v", key, value, err)
 					}
-					c, err := build(src, "mercury.yaml", got, nil)
-					if err != nil {
+					if _, err := build(src, "mercury.yaml", got, nil); err != nil {
 						continue // a value of another type
 					}
 					set++
-					if err := onlyChanged(src, []byte(text), c, path, want); err != nil {
+					if err := onlyChanged(src, []byte(text), got, path, want); err != nil {
 						t.Errorf("%s = %s: %v\n%s", key, value, err, got)
 					}
 					if a, b := strings.Count(text, "#"), strings.Count(string(got), "#"); a != b && !strings.HasPrefix(key, "channels.relay.owners") {
@@ -228,5 +227,25 @@ func TestEveryKeyCanBeSetInFilesOfEveryLayout(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestSeveralKeysAreWrittenTogetherOrNotAtAll(t *testing.T) {
+	before := "# mine\nname: X # n\n"
+	h := homeWith(t, map[string]string{"mercury.yaml": before})
+	src := Source{Home: h, Getenv: variables(nil)}
+	if _, err := Change(src, Setting{"name", "Nova"}, Setting{"quiet_hours.from", "22:00"}); err == nil || !strings.Contains(err.Error(), "nothing was written") {
+		t.Errorf("half of the quiet hours: got %v", err)
+	}
+	if got, _ := os.ReadFile(h.Config()); string(got) != before {
+		t.Fatalf("a refused change left\n%s", got)
+	}
+	c, err := Change(src, Setting{"name", "Nova"}, Setting{"quiet_hours.from", "22:00"}, Setting{"quiet_hours.to", "07:00"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, _ := os.ReadFile(h.Config())
+	if want := "# mine\nname: Nova # n\nquiet_hours:\n  from: \"22:00\"\n  to: \"07:00\"\n"; string(got) != want || c.Name != "Nova" {
+		t.Errorf("got %q\n%s\nwant\n%s", c.Name, got, want)
 	}
 }

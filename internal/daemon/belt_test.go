@@ -52,7 +52,9 @@ func belt(t *testing.T) (*profiles, string) {
 func someSchedule(t *testing.T, p *profiles, s store.Store) (id string) {
 	t.Helper()
 	e := engine.New(s, engine.Options{})
-	p.schedules = newSchedules(p, e, nil, "node_x", 0, slog.New(slog.DiscardHandler))
+	c := &current{}
+	c.now.Store(p)
+	p.schedules = newSchedules(c, p, e, nil, "node_x", 0, slog.New(slog.DiscardHandler))
 	sch, err := p.schedules.New(schedule.Draft{Name: "canary", When: "@daily", Prompt: "x"}, mercury.Actor{Role: mercury.Owner}, "local/x")
 	if err != nil {
 		t.Fatal(err)

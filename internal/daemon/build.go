@@ -44,15 +44,20 @@ type rooms struct {
 	schedule *schedule.Schedules // nil: this process does not start any
 	mind     *mind
 	idle     bool
+	wires    *wires
+	model    *answering
+	current  *current
 }
 
 // build makes every room. It starts nothing.
 func build(ctx context.Context, h *House) (*rooms, error) {
-	o, c := h.opts, h.opts.Config
-	wires, err := newTransport(c.HTTP)
+	o, c := h.opts, h.config()
+	network, err := newTransport(c.HTTP)
 	if err != nil {
 		return nil, err
 	}
+	wires, model, current := &wires{}, &answering{}, &current{}
+	wires.now.Store(network)
 	transport := h.secrets.broker.Transport(wires)
 	var chain *llm.Chain
 	if !o.Idle {
@@ -60,6 +65,7 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 			return nil, err
 		}
 	}
+	model.set(screen{chain, h.secrets})
 	node, err := nodeID(o.Home.Dir())
 	if err != nil {
 		return nil, err
@@ -81,9 +87,10 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 	}
 
 	r := &rooms{store: kept, care: care, idle: o.Idle}
+	r.wires, r.model, r.current = wires, model, current
 	r.fence = sandbox.New(sandbox.Options{Self: o.Helper, Scratch: filepath.Join(o.Home.Files(), "fence"),
 		Cache: filepath.Join(o.Home.Files(), "fence.json")})
-	profiles := newProfiles(c, o.Home, h.secrets, chain, kept, node, r.fence, o.Log)
+	profiles := newProfiles(c, o.Home, h.secrets, model, kept, node, r.fence, o.Log)
 	if err := os.MkdirAll(profiles.workspace, 0o755); err != nil {
 		return nil, errors.Join(&mercury.Error{Kind: mercury.Setup, Err: fmt.Errorf("make the workspace: %w", err),
 			Help: "Set workspace in mercury.yaml to a folder that you may write."}, kept.Close())
@@ -94,11 +101,13 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 	r.fence.Empty()
 	r.outside = newOutside(c, o.Home, profiles.workspace, o.Version, kept, profiles.gate, transport)
 	profiles.outside = r.outside
-	turns := agent.New(profiles, agent.Options{Zone: profiles.zone, Log: o.Log})
+	current.now.Store(profiles)
+	profiles.mind.config = current.config
+	turns := agent.New(current, agent.Options{Zone: profiles.zone, Log: o.Log})
 	limits := map[string]channel.Limits{}
 	r.engine = engine.New(kept, engine.Options{
 		Node: node, Version: o.Version, Name: processName(), Digest: digest(c), Only: o.Only,
-		Plan: profiles.plan, Cure: turns.Cure, Failure: turns.Failure,
+		Plan: current.plan, Cure: turns.Cure, Failure: turns.Failure,
 		Split: func(d mercury.Delivery) []mercury.Part { return channel.Parts(d, limits[mercury.ChannelOf(d.Address)]) },
 		Spool: filepath.Join(o.Home.Files(), "spool"), Idle: idler(), Log: o.Log,
 	})
@@ -106,7 +115,7 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 	care.engine = r.engine
 	r.jobs = profiles.jobs
 	r.engine.Handle("turn", turns.Turn)
-	profiles.schedules = newSchedules(profiles, r.engine, turns.Turn, node, kept.SafetyPoll(), o.Log)
+	profiles.schedules = newSchedules(current, profiles, r.engine, turns.Turn, node, kept.SafetyPoll(), o.Log)
 	profiles.files.TakesBack(schedule.UndoAct, profiles.schedules.Undo)
 	profiles.files.TakesBack(memory.UndoAct, memory.Undo)
 	if o.Only == "" && !o.Idle {
@@ -118,8 +127,9 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 	if err := r.mind.seed(); err != nil {
 		return nil, errors.Join(err, kept.Close())
 	}
-	r.intake = intake.New(r.engine, intake.Options{Role: people(c), May: profiles.roles.May,
-		Limit: profiles.limit, Zone: profiles.zone, Undo: profiles.undo, Jobs: profiles.jobs, Schedules: profiles.schedules, Log: o.Log})
+	r.intake = intake.New(r.engine, intake.Options{Role: current.role, May: current.may,
+		Limit: current.limit, Zone: profiles.zone, Undo: profiles.undo, Jobs: profiles.jobs, Schedules: profiles.schedules,
+		Models: modelDesk{o.Home, current.config}, Log: o.Log})
 	r.api = api.New(r.engine, r.intake, h.token, api.Options{Version: o.Version, About: h.about, Undo: profiles.undo, Jobs: profiles.jobs,
 		MCP: r.outside.mcp, Backups: care, Schedules: profiles.schedules, Stop: h.stopper(), Log: o.Log})
 

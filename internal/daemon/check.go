@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	"github.com/mercury-agent/mercury/internal/config"
@@ -36,4 +37,22 @@ func CheckModel(ctx context.Context, c *config.Config) error {
 		return nil
 	}
 	return err
+}
+
+// TryModel is CheckModel for a model that need not be configured: the
+// configuration is taken as it would be with it. A keyless server of this
+// machine needs no entry in the file.
+func TryModel(ctx context.Context, src config.Source, model string) error {
+	flags := map[string]string{}
+	maps.Copy(flags, src.Flags)
+	flags["model"] = model
+	src.Flags = flags
+	c, err := config.Load(src)
+	if err != nil {
+		return err
+	}
+	if err := c.Configured(); err != nil {
+		return err
+	}
+	return CheckModel(ctx, c)
 }

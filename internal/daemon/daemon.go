@@ -48,6 +48,8 @@ type Options struct {
 	Idle bool
 	// Stoppable lets the API end the house.
 	Stoppable bool
+	// Follow takes up changes of mercury.yaml and .env while the house runs.
+	Follow bool
 	// AnyPort listens on a free port when the configured one is taken; for
 	// runs whose address nobody needs to know beforehand.
 	AnyPort bool
@@ -69,8 +71,13 @@ type House struct {
 	stop     chan struct{}         // closed once the API was asked to end the house
 	stopping sync.Once
 
+	inUse atomic.Pointer[config.Config] // since the last change; nil: the one it was opened with
+
 	mu       sync.Mutex
 	problems []string
+	unread   string   // why changed configuration files are not in use
+	waiting  []string // keys that wait for the next start
+	reread   bool     // the files were read since the start
 }
 
 // Open takes the home, the address and the store. On return the house owns
@@ -219,6 +226,7 @@ func (h *House) about(context.Context) api.About {
 	if r != nil {
 		a.Problems = append(a.Problems[:len(a.Problems):len(a.Problems)], r.care.problem()...)
 	}
+	h.amend(&a)
 	if len(a.Problems) > 0 {
 		a.State = "degraded"
 	}
@@ -271,6 +279,12 @@ func (h *House) Run(ctx context.Context) error {
 		return nil
 	})
 	g.Go(func() error { return h.work(gctx) })
+	if l := h.live(); l != nil {
+		g.Go(func() error {
+			l.run(gctx)
+			return nil
+		})
+	}
 	err := g.Wait()
 	if ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)) {
 		return nil

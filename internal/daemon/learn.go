@@ -83,7 +83,7 @@ func (m *mind) prepare(ctx context.Context, w *engine.Work) (l lesson, err error
 		if l.paused, err = memory.Paused(tx, l.due.Scope); err != nil {
 			return err
 		}
-		l.paused = l.paused || m.off
+		l.paused = l.paused || !m.config().Memory.Learn
 		costs, err := tx.TalkCost(l.due.Conversation)
 		if err != nil {
 			return fmt.Errorf("read what the talk has cost: %w", err)
@@ -97,7 +97,8 @@ func (m *mind) prepare(ctx context.Context, w *engine.Work) (l lesson, err error
 				l.room += int64(float64(tokens) * memory.Standard.LessonShare)
 			}
 		}
-		if m.daily <= 0 {
+		daily := m.config().Budget.DailyTokens
+		if daily <= 0 {
 			return nil
 		}
 		year, month, date := tx.Now().In(m.zone).Date()
@@ -107,7 +108,7 @@ func (m *mind) prepare(ctx context.Context, w *engine.Work) (l lesson, err error
 			return fmt.Errorf("read what the day has cost: %w", err)
 		}
 		for _, s := range sums {
-			l.tight = (s.Usage.Input+s.Usage.Output)*10 >= m.daily*8 // the rest of the day is the owner's
+			l.tight = (s.Usage.Input+s.Usage.Output)*10 >= daily*8 // the rest of the day is the owner's
 		}
 		return nil
 	})
@@ -143,7 +144,8 @@ func (m *mind) request(l lesson) (memory.Lesson, bool) {
 
 // ask asks the model once, in the journal and in the ledger.
 func (m *mind) ask(ctx context.Context, w *engine.Work, l lesson, r memory.Lesson) (string, error) {
-	provider, model, _ := strings.Cut(m.name, "/")
+	name := m.config().Model
+	provider, model, _ := strings.Cut(name, "/")
 	reserved := store.LedgerRow{ID: mercury.NewID("lg"), RunID: w.Run().ID, ConversationID: l.due.Conversation, Profile: "main",
 		Purpose: "learn", Provider: provider, Model: model, State: "reserved", At: w.Run().StartedAt,
 		Usage: mercury.Usage{Input: int64(llm.EstimateRequest(r.Request)), Output: int64(r.Request.MaxTokens), Estimated: true}}
@@ -158,7 +160,7 @@ func (m *mind) ask(ctx context.Context, w *engine.Work, l lesson, r memory.Lesso
 		return row
 	}
 	var failed []store.LedgerRow
-	step, err := w.Do(ctx, engine.StepCall{Round: 1, CallID: "lesson", Kind: "model", Name: m.name, Effect: mercury.Read, Reserve: &reserved},
+	step, err := w.Do(ctx, engine.StepCall{Round: 1, CallID: "lesson", Kind: "model", Name: name, Effect: mercury.Read, Reserve: &reserved},
 		func(ctx context.Context) (engine.StepResult, error) {
 			res, err := m.model.Stream(ctx, r.Request, nil)
 			for _, a := range res.Failed {

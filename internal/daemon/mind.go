@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mercury-agent/mercury/internal/agent"
+	"github.com/mercury-agent/mercury/internal/config"
 	"github.com/mercury-agent/mercury/internal/engine"
 	"github.com/mercury-agent/mercury/internal/llm"
 	"github.com/mercury-agent/mercury/internal/memory"
@@ -27,10 +28,9 @@ type mind struct {
 	store store.Store
 	zone  *time.Location
 	model llm.Client
-	name  string // provider/model that leads
-	daily int64  // tokens of a day; 0: no limit
-	off   bool   // nothing is learned from talks, by configuration
 	log   *slog.Logger
+
+	config func() *config.Config // in use
 
 	mu   sync.Mutex
 	used map[string][]string // by run in hand: the memories its requests held

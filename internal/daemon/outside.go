@@ -80,6 +80,9 @@ func mcpServers(c *config.Config) []mcp.Server {
 	return list
 }
 
+// again returns the same tools for another gate.
+func (o *outside) again() *outside { return &outside{fixed: o.fixed, mcp: o.mcp} }
+
 // tools returns the set of the given tools and these, behind the gate; these
 // are found when they are looked for. It is the same set while MCP servers
 // lend the same tools.

@@ -33,6 +33,8 @@ type profiles struct {
 	config    *config.Config
 	home      config.Home
 	model     llm.Client
+	people    func(channel string, a mercury.Actor) mercury.Role
+	commands  shell.Options
 	gate      *gate
 	core      []tool.Tool // always told of
 	more      []tool.Tool // found when looked for
@@ -50,30 +52,38 @@ type profiles struct {
 	mind      *mind
 }
 
-func newProfiles(c *config.Config, home config.Home, hide secrets, chain *llm.Chain, kept store.Store, node string, fence *sandbox.Fence, log *slog.Logger) *profiles {
+func newProfiles(c *config.Config, home config.Home, hide secrets, model llm.Client, kept store.Store, node string, fence *sandbox.Fence, log *slog.Logger) *profiles {
 	zone, err := c.Location()
 	if err != nil {
 		zone = time.Local
 	}
-	p := &profiles{config: c, home: home, model: screen{chain, hide}, zone: zone, mode: c.Permissions.Mode, store: kept,
+	p := &profiles{config: c, home: home, model: model, zone: zone, mode: c.Permissions.Mode, store: kept,
 		workspace: config.ExpandPath(c.Workspace)}
-	for _, s := range c.Permissions.Scopes {
-		p.scopes = append(p.scopes, mercury.Scope{Path: config.ExpandPath(s.Path), Read: s.Read, Write: s.Write})
-	}
-	if len(p.scopes) == 0 {
-		p.scopes = []mercury.Scope{{Path: p.workspace, Read: true, Write: true}}
-	}
-	p.roles = roles(c)
+	p.scopes = scopes(c, p.workspace)
+	p.roles, p.people = roles(c), people(c)
 	p.gate = newGate(gateOptions{home: home.Dir(), zone: c.Timezone, mode: p.mode, fence: fence, secrets: hide, roles: p.roles, services: services(c), log: log})
 	p.mind = &mind{soul: soul.New(soul.Options{Dir: home.Soul(), Name: c.Name, Owner: c.Owner, Screen: hide.Hide}), store: kept, zone: zone,
-		model: p.model, name: c.Model, daily: c.Budget.DailyTokens, off: !c.Memory.Learn, log: log, used: map[string][]string{}}
+		model: p.model, log: log, config: func() *config.Config { return c }, used: map[string][]string{}}
 	p.files = file.New(file.Options{Hidden: []string{home.Dir()}, Keep: kept.Blobs().Put, Trash: filepath.Join(home.Files(), "trash")})
 	commands := shell.Options{Owner: commandOwner(node), Fence: fence}
 	p.jobs = shell.NewJobs(commands, shell.JobsOptions{Update: p.gate.update, Node: node, Folder: filepath.Join(home.Files(), "jobs"), Log: log})
 	commands.Jobs = p.jobs
+	p.commands = commands
 	p.core, p.more = p.belt(commands)
 	p.tools = tool.NewTieredSet(p.gate, p.core, p.more)
 	return p
+}
+
+// scopes are the granted folders; without any, the workspace.
+func scopes(c *config.Config, workspace string) []mercury.Scope {
+	var list []mercury.Scope
+	for _, s := range c.Permissions.Scopes {
+		list = append(list, mercury.Scope{Path: config.ExpandPath(s.Path), Read: s.Read, Write: s.Write})
+	}
+	if len(list) == 0 {
+		list = []mercury.Scope{{Path: workspace, Read: true, Write: true}}
+	}
+	return list
 }
 
 // plan says which run an input starts, and freezes its rights: an actor's

@@ -21,12 +21,19 @@ import (
 
 // newSchedules makes the work that starts itself: with the rights, the tools
 // and the budget of this house.
-func newSchedules(p *profiles, e *engine.Engine, turn engine.Handler, node string, poll time.Duration, log *slog.Logger) *schedule.Schedules {
+func newSchedules(c *current, p *profiles, e *engine.Engine, turn engine.Handler, node string, poll time.Duration, log *slog.Logger) *schedule.Schedules {
+	now := c.now.Load
 	return schedule.New(e, schedule.Options{
-		Zone: p.zone, ZoneName: zoneName(p.zone), Turn: turn, Tools: p.belted,
-		Rights: p.scheduleRights, Narrow: p.narrow, Afford: p.afford,
-		Heartbeat: schedule.Heartbeat{Every: time.Duration(p.config.Heartbeat.Every), Words: p.heartbeat}, Hush: p.hush,
-		Owner: node, Poll: poll, Log: log,
+		Zone: p.zone, ZoneName: zoneName(p.zone), Turn: turn,
+		Tools: func(ctx context.Context) (*tool.Set, error) { return now().belted(ctx) },
+		Rights: func(by mercury.Actor, destination string) mercury.Mandate {
+			return now().scheduleRights(by, destination)
+		},
+		Narrow:    func(m mercury.Mandate) mercury.Mandate { return now().narrow(m) },
+		Afford:    func(tx store.Tx, s store.Schedule) (string, error) { return now().afford(tx, s) },
+		Hush:      func(t time.Time) time.Time { return now().hush(t) },
+		Heartbeat: schedule.Heartbeat{Every: time.Duration(p.config.Heartbeat.Every), Words: p.heartbeat},
+		Owner:     node, Poll: poll, Log: log,
 	})
 }
 

@@ -22,8 +22,7 @@ type secrets struct {
 // home, the API's token, and what the process's environment calls a secret.
 func newSecrets(c *config.Config, token string) secrets {
 	s := secrets{Vault: &permission.Vault{}}
-	all := c.Secrets()
-	all["the API's token"] = token
+	all := map[string]string{"the API's token": token}
 	for _, pair := range os.Environ() {
 		if name, value, _ := strings.Cut(pair, "="); secretive(name) {
 			all["env "+name] = value
@@ -31,6 +30,14 @@ func newSecrets(c *config.Config, token string) secrets {
 	}
 	s.Fill(all)
 	s.broker = permission.NewBroker(s.Vault)
+	s.learn(c)
+	return s
+}
+
+// learn fills the vault with the secrets of a configuration and lets each go to
+// its own address. What was known before stays known: it may be in texts.
+func (s secrets) learn(c *config.Config) {
+	s.Fill(c.Secrets())
 	for _, p := range c.Providers {
 		s.bind(p.APIKey, p.BaseURL)
 		for _, h := range p.Headers {
@@ -50,7 +57,6 @@ func newSecrets(c *config.Config, token string) secrets {
 	if p, err := c.HTTP.Proxy.Value(); err == nil {
 		s.broker.Bind(p, p)
 	}
-	return s
 }
 
 // bind lets a secret of the configuration go to one address. One whose

@@ -54,7 +54,7 @@ func (e *Engine) register(ctx context.Context) error {
 			}
 		}
 		return t.PutProcess(store.Process{ID: e.self(), Node: e.opts.Node, Name: e.opts.Name,
-			Version: e.opts.Version, Digest: e.opts.Digest, StartedAt: now, LeaseUntil: now.Add(life)})
+			Version: e.opts.Version, Digest: e.digest(), StartedAt: now, LeaseUntil: now.Add(life)})
 	})
 	if err != nil {
 		return err
@@ -247,7 +247,7 @@ func (e *Engine) fit(alive []store.Process) {
 		if p.ID != e.self() && p.Node == e.opts.Node {
 			continue // had this home before
 		}
-		if p.ID != e.self() && p.Digest != e.opts.Digest {
+		if p.ID != e.self() && p.Digest != e.digest() {
 			why = "configuration, soul, skills or bots differ from those of " + p.Name
 		}
 		break
@@ -260,6 +260,47 @@ func (e *Engine) fit(alive []store.Process) {
 		e.log.Warn("fit with other processes", "degraded", why)
 		e.kick(todo{cold: true, times: true})
 	}
+}
+
+// digest names what this process works by.
+func (e *Engine) digest() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.opts.Digest
+}
+
+// Redigest says that this process works by another configuration from here
+// on, so that others compare themselves with that.
+func (e *Engine) Redigest(ctx context.Context, digest string) error {
+	e.mu.Lock()
+	same := e.opts.Digest == digest
+	e.opts.Digest = digest
+	e.mu.Unlock()
+	if same || !e.shared {
+		return nil
+	}
+	var alive []store.Process
+	err := e.Update(ctx, "redigest", func(t *Tx) error {
+		all, err := t.Processes()
+		if err != nil {
+			return err
+		}
+		for i, p := range all {
+			if p.ID == e.self() {
+				all[i].Digest = digest
+				if err := t.PutProcess(all[i]); err != nil {
+					return err
+				}
+			}
+		}
+		alive = living(all, t.Now())
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("note the changed configuration: %w", err)
+	}
+	e.fit(alive)
+	return nil
 }
 
 // alive returns ErrLost when this process has not renewed its lease for so

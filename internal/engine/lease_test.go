@@ -240,6 +240,22 @@ func TestAProcessThatDiffersFromTheOldestClaimsNothing(t *testing.T) {
 		if err != nil || s.State != "degraded" || s.Degraded == "" {
 			t.Fatalf("status = %+v, %v", s, err)
 		}
+		// Each may take up another configuration while it runs.
+		for _, step := range []struct {
+			who    *rig
+			digest string
+			alike  bool
+		}{{a, "two", true}, {b, "three", false}} {
+			if err := step.who.Redigest(context.Background(), step.digest); err != nil {
+				t.Fatal(err)
+			}
+			if err := b.beat(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			if s, err := b.Status(context.Background()); err != nil || (s.Degraded == "") != step.alike {
+				t.Errorf("with %s: status = %+v, %v", step.digest, s, err)
+			}
+		}
 		run := b.enqueue(NewRun{Kind: "job"})
 		if err := b.claim(context.Background(), []mercury.Lane{mercury.Chat}); err != nil || b.holds(run.ID) {
 			t.Errorf("B claims (%v)", err)

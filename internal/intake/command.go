@@ -24,6 +24,10 @@ type Command struct {
 	Roles []mercury.Role
 	// Complete offers values for the argument typed so far; may be nil.
 	Complete func(tx *engine.Tx, call Call) ([]string, error)
+	// Before does what must not be waited for inside a transaction, such as
+	// asking a provider; what it returns is Call.Found. A repeated message
+	// calls it again. It may be nil; its error is told like one of Run.
+	Before func(call Call) (any, error)
 	// Run does it. The record of the command, what it changes and its reply
 	// are one transaction, so Run is pure but for tx: it may be called again
 	// when the transaction must be repeated. An error with a known kind is
@@ -38,6 +42,7 @@ type Call struct {
 	Actor        mercury.Actor
 	Channel      string
 	Args         string
+	Found        any // what Before returned
 }
 
 // Reply is what a command answers. Visible makes its record part of what the
@@ -119,6 +124,11 @@ func (i *Intake) command(ctx context.Context, m mercury.Message, c Command, args
 	in := input(m)
 	in.Mode, in.State = mercury.Write, mercury.InputDone
 	r := Result{Input: in, Outcome: Commanded}
+	call := Call{Context: ctx, Conversation: m.Conversation, Actor: m.Sender, Channel: m.Channel, Args: args}
+	var early error
+	if c.Before != nil && i.allowed(c, m.Sender) {
+		call.Found, early = c.Before(call)
+	}
 	err := i.engine.Update(ctx, "command", func(tx *engine.Tx) error {
 		dup, err := recordOnce(tx, m, in)
 		if dup.ID != "" || err != nil {
@@ -127,9 +137,11 @@ func (i *Intake) command(ctx context.Context, m mercury.Message, c Command, args
 		}
 		reply := Reply{Text: fmt.Sprintf("You have no permission to use '%s'.", c.Name)}
 		if i.allowed(c, m.Sender) {
-			reply, err = c.Run(tx, Call{Context: ctx, Conversation: m.Conversation, Actor: m.Sender, Channel: m.Channel, Args: args})
+			if err = early; err == nil {
+				reply, err = c.Run(tx, call)
+			}
 			if err != nil {
-				if mercury.KindOf(err) == mercury.Unknown || mercury.KindOf(err) == mercury.Transient {
+				if early == nil && (mercury.KindOf(err) == mercury.Unknown || mercury.KindOf(err) == mercury.Transient) {
 					return err
 				}
 				reply = Reply{Text: sentence(err)}

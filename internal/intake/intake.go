@@ -52,7 +52,9 @@ type Options struct {
 	Jobs Jobs
 	// Schedules start work by themselves; nil: there are none.
 	Schedules *schedule.Schedules
-	Log       *slog.Logger // default discards
+	// Models is who knows and chooses the models; nil: nobody.
+	Models Models
+	Log    *slog.Logger // default discards
 }
 
 // Intake takes messages in.

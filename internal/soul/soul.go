@@ -9,6 +9,7 @@ package soul
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"errors"
 	"fmt"
@@ -42,6 +43,12 @@ const (
 // Parts are the names of all files, without their ending.
 var Parts = []string{Soul, Persona, Taste, Heartbeat}
 
+// Who is meant where the configuration names nobody.
+const (
+	unnamed      = "Mercury"
+	unnamedOwner = "your owner"
+)
+
 // FileMax is how much of a file is used, in bytes; the rest is left out, and
 // said to be.
 const FileMax = 6 << 10
@@ -72,16 +79,18 @@ type read struct {
 
 // New returns the soul of a folder. It touches nothing.
 func New(o Options) *Files {
-	if o.Name == "" {
-		o.Name = "Mercury"
-	}
-	if o.Owner == "" {
-		o.Owner = "your owner"
-	}
+	o.Name, o.Owner = cmp.Or(o.Name, unnamed), cmp.Or(o.Owner, unnamedOwner)
 	if o.Screen == nil {
 		o.Screen = func(s string) string { return s }
 	}
 	return &Files{opts: o, known: map[string]read{}}
+}
+
+// Rename changes who {name} and {owner} are.
+func (f *Files) Rename(name, owner string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.opts.Name, f.opts.Owner = cmp.Or(name, unnamed), cmp.Or(owner, unnamedOwner)
 }
 
 // Seed writes the defaults into an empty folder. A file that somebody deleted
@@ -204,5 +213,8 @@ func (f *Files) Notes() []string {
 }
 
 func (f *Files) fill(text string) string {
-	return strings.TrimSpace(strings.NewReplacer("{name}", f.opts.Name, "{owner}", f.opts.Owner).Replace(text))
+	f.mu.Lock()
+	name, owner := f.opts.Name, f.opts.Owner
+	f.mu.Unlock()
+	return strings.TrimSpace(strings.NewReplacer("{name}", name, "{owner}", owner).Replace(text))
 }

@@ -1,0 +1,9 @@
+//go:build !unix
+
+package main
+
+import "errors"
+
+const canBecome = false
+
+func become(...string) error { return errors.ErrUnsupported }

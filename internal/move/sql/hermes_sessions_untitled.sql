@@ -1,0 +1,1 @@
+SELECT id, '', COALESCE(source, ''), COALESCE(started_at, 0) FROM sessions ORDER BY started_at
