@@ -127,7 +127,7 @@ func freeAddress() string {
 // preview shows a parcel, broken at the width of the terminal.
 func preview(c *cobra.Command, p *move.Parcel, secrets bool) {
 	var b bytes.Buffer
-	p.Preview(&b, target(nil, secrets))
+	p.Preview(&b, target(nil, nil, secrets))
 	text := b.String()
 	if width := columns(c.OutOrStdout()); width != nil && width() > 0 {
 		text = tui.Wrap(strings.TrimRight(text, "\n"), width()) + "\n"
@@ -136,8 +136,8 @@ func preview(c *cobra.Command, p *move.Parcel, secrets bool) {
 }
 
 // target is what this Mercury has room for.
-func target(h move.House, secrets bool) move.Target {
-	return move.Target{House: h, Secrets: secrets}
+func target(h move.House, r *client.Client, secrets bool) move.Target {
+	return move.Target{House: h, Memories: remembers{r}, Default: shipped, Secrets: secrets}
 }
 
 func unpack(c *cobra.Command, home config.Home, p *move.Parcel, secrets, asJSON bool) error {
@@ -146,7 +146,7 @@ func unpack(c *cobra.Command, home config.Home, p *move.Parcel, secrets, asJSON 
 	}
 	var report move.Report
 	err := with(c.Context(), func(r *client.Client) (err error) {
-		report, err = p.Unpack(c.Context(), target(&receiver{home: home, client: r, source: p.Source}, secrets))
+		report, err = p.Unpack(c.Context(), target(&receiver{home: home, client: r, source: p.Source}, r, secrets))
 		return err
 	})
 	if err != nil {
