@@ -71,7 +71,8 @@ func export(c *cobra.Command, home config.Home, to string, asJSON bool) error {
 		box.Note("- ! mercury.yaml had mistakes when this was written.")
 	}
 	err = with(c.Context(), func(r *client.Client) error {
-		return errors.Join(exportTalks(c.Context(), r, box, &done), exportMemories(c.Context(), r, box))
+		return errors.Join(exportTalks(c.Context(), r, box, &done), exportMemories(c.Context(), r, box),
+			exportSchedules(c.Context(), r, box))
 	})
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -137,7 +138,7 @@ func preview(c *cobra.Command, p *move.Parcel, secrets bool) {
 
 // target is what this Mercury has room for.
 func target(h move.House, r *client.Client, secrets bool) move.Target {
-	return move.Target{House: h, Memories: remembers{r}, Default: shipped, Secrets: secrets}
+	return move.Target{House: h, Memories: remembers{r}, Schedules: timetable{r, time.Local}, Default: shipped, Secrets: secrets}
 }
 
 func unpack(c *cobra.Command, home config.Home, p *move.Parcel, secrets, asJSON bool) error {
