@@ -176,7 +176,8 @@ func with(ctx context.Context, do func(*client.Client) error) error {
 	}
 	r, err := attachOrRun(ctx, home, func() (daemon.Options, error) {
 		if !home.Exists() {
-			return daemon.Options{}, errNoRuntime
+			return daemon.Options{}, &mercury.Error{Kind: mercury.Setup, Err: fmt.Errorf("there is no home at %s", home.Dir()),
+				Help: "Run `mercury setup` to make one; or set MERCURY_HOME to where yours is."}
 		}
 		c, _, err := config.LoadOrLastGood(config.Source{Home: home})
 		if err != nil {
