@@ -231,7 +231,13 @@ func TestTwoProcessesDoEachRunOnce(t *testing.T) {
 
 func TestAProcessThatDiffersFromTheOldestClaimsNothing(t *testing.T) {
 	twoProcesses(t, func(t *testing.T, h *home) {
-		a := h.rig(t, Options{Node: "a", Name: "host-a", Digest: "one"}, nil)
+		// A may claim what is meant for B; it gives it back when it stops.
+		a := h.rig(t, Options{Node: "a", Name: "host-a", Digest: "one"}, func(e *Engine) {
+			e.Handle("job", func(ctx context.Context, _ *Work) error {
+				<-ctx.Done()
+				return ctx.Err()
+			})
+		})
 		a.until("A is registered", func(tx store.Tx) bool { all, err := tx.Processes(); return err == nil && len(all) == 1 })
 		b := h.rig(t, Options{Node: "b", Name: "host-b", Digest: "two"}, func(e *Engine) { e.Handle("job", quick) })
 		b.until("B is registered", func(tx store.Tx) bool { all, err := tx.Processes(); return err == nil && len(all) == 2 })

@@ -51,12 +51,13 @@ func (p *Prompt) Rest() io.Reader { return io.MultiReader(bytes.NewReader(p.rest
 // around it. Ctrl+C is ErrInterrupted, Ctrl+D on an empty line io.EOF. When
 // ctx ends, Ask returns its error; what is typed then is lost.
 func (p *Prompt) Ask(ctx context.Context, question string, veil Veil) (string, error) {
-	fmt.Fprint(p.out, question)
+	// Raw before the question is seen: whoever answers at once is not echoed.
 	fd := int(p.in.Fd())
 	old, err := term.MakeRaw(fd)
 	if err != nil {
 		return "", fmt.Errorf("ask at the terminal: %w", err)
 	}
+	fmt.Fprint(p.out, strings.ReplaceAll(question, "\n", "\r\n"))
 	// Bracketed paste tells a pasted text from a typed one, where the terminal
 	// knows it; others ignore the request.
 	begin, end := "\x1b[?2004h", "\x1b[?2004l"

@@ -113,8 +113,8 @@ func counted(n int) string {
 // settle asks one question and notes that it is answered.
 func (w *wizard) settle(ctx context.Context, q question) error {
 	if err := q.ask(ctx); err != nil {
-		if errors.Is(err, tui.ErrInterrupted) {
-			return ErrLeft
+		if errors.Is(err, tui.ErrInterrupted) || ctx.Err() != nil {
+			return ErrLeft // pressed at the prompt, or while there was none
 		}
 		return err
 	}
