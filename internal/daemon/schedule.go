@@ -15,6 +15,7 @@ import (
 	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/permission"
 	"github.com/mercury-agent/mercury/internal/schedule"
+	"github.com/mercury-agent/mercury/internal/soul"
 	"github.com/mercury-agent/mercury/internal/store"
 	"github.com/mercury-agent/mercury/internal/tool"
 )
@@ -37,11 +38,15 @@ func newSchedules(c *current, p *profiles, e *engine.Engine, turn engine.Handler
 	})
 }
 
-// heartbeat is what the owner wants looked after.
+// heartbeat is what the owner wants looked after. What the file says before
+// anybody edits it asks for nothing, so by itself there is no heartbeat.
 func (p *profiles) heartbeat() (string, error) {
 	b, err := os.ReadFile(filepath.Join(p.home.Soul(), "heartbeat.md"))
 	if errors.Is(err, os.ErrNotExist) {
 		return "", nil
+	}
+	if strings.TrimSpace(string(b)) == strings.TrimSpace(soul.Default(soul.Heartbeat)) {
+		return "", err
 	}
 	return string(b), err
 }
