@@ -70,9 +70,11 @@ check-arch:
 
 # The race detector slows a program five to ten times. Suites that start
 # Mercury as a process, by the thousand for the kill sweep, live in test/ and
-# run without it; so does the architecture, which has no goroutine to race.
+# run without it; so do rooms that have no goroutine to race.
+SINGLE = ./internal/arch/... ./internal/schedule/cron ./internal/words
 check-tests:
-	$(GO) test -race -timeout 20m $$($(GO) list ./... | grep -v -e '/mercury/test$$' -e '/mercury/test/' -e '/mercury/internal/arch')
+	$(GO) test -timeout 10m $(SINGLE)
+	$(GO) test -race -timeout 20m $$($(GO) list ./... | grep -v -e '/mercury/test$$' -e '/mercury/test/' | grep -v -x $$($(GO) list $(SINGLE) | sed 's/^/-e /'))
 	$(GO) test -p 1 -timeout 20m ./test/...
 
 # The suites in test/ watch processes under time limits, so each has the machine

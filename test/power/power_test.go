@@ -341,13 +341,14 @@ func TestAPowerCutIsFoundToLoseMessagesWhereSyncIsSwitchedOff(t *testing.T) {
 		faults := s.cut(t, program, at, nothingUnsynced)
 		lost := 0
 		for _, fault := range faults {
-			if strings.Contains(fault, "is lost") {
+			// A database that lies far enough behind is noticed by the home itself.
+			if strings.Contains(fault, "is lost") || strings.Contains(fault, "was restored from a backup") {
 				lost++
 			}
 		}
 		if lost == 0 {
 			t.Errorf("a power cut at call %d is not found to have lost a message: %v", at, faults)
 		}
-		t.Logf("at call %d: %d messages lost", at, lost)
+		t.Logf("at call %d: %d losses", at, lost)
 	}
 }
