@@ -75,12 +75,12 @@ SINGLE = ./internal/arch/... ./internal/schedule/cron ./internal/words
 check-tests:
 	$(GO) test -timeout 10m $(SINGLE)
 	$(GO) test -race -timeout 20m $$($(GO) list ./... | grep -v -e '/mercury/test$$' -e '/mercury/test/' | grep -v -x $$($(GO) list $(SINGLE) | sed 's/^/-e /'))
-	$(GO) test -p 1 -timeout 20m ./test/...
+	$(GO) test -p 1 -timeout 40m ./test/...
 
 # The suites in test/ watch processes under time limits, so each has the machine
 # to itself.
 all-tests:
 	@status=0; set -x; \
 	$(GO) test -timeout 15m $$($(GO) list ./... | grep -v '/mercury/test/') || status=1; \
-	$(GO) test -p 1 -timeout 20m ./test/... || status=1; \
+	$(GO) test -p 1 -timeout 40m ./test/... || status=1; \
 	exit $$status
