@@ -154,7 +154,7 @@ func (s *Server) openapi(w http.ResponseWriter, _ *http.Request) {
 }
 
 // ServeHTTP lets a request through its walls, in order: the host it was sent
-// to (against DNS rebinding), the page it came from, the token.
+// to (against DNS rebinding), the page it came from, the token, its shape.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -183,6 +183,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != "/api/health" && !s.authorised(r) {
 		h.Set("WWW-Authenticate", `Bearer realm="mercury"`)
 		problem(w, http.StatusUnauthorized, "the request needs the bearer token from the file token in Mercury's home")
+		return
+	}
+	if status, detail := misshapen(r); status != 0 {
+		problem(w, status, detail)
 		return
 	}
 	s.mux.ServeHTTP(w, r)

@@ -92,6 +92,9 @@ func Open(ctx context.Context, o Options) (*House, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	h := &House{opts: o, stop: make(chan struct{}), started: time.Now(), problems: o.Problems}
+	if err := closeMemory(); err != nil {
+		return nil, err
+	}
 	if err := backup.Unfinished(o.Home.Dir()); err != nil {
 		return nil, err
 	}

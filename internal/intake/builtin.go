@@ -78,7 +78,7 @@ func status(tx *engine.Tx, call Call) (Reply, error) {
 		return Reply{}, err
 	}
 	if waiting > 0 {
-		fmt.Fprintf(&b, "\n%d messages wait their turn.", waiting)
+		b.WriteString("\n" + messages(waiting, "waits its turn.", "wait their turn."))
 	}
 	open, err := tx.OpenQuestions(call.Conversation)
 	if err != nil {
@@ -114,7 +114,7 @@ func status(tx *engine.Tx, call Call) (Reply, error) {
 		return Reply{}, err
 	}
 	if n := counts[mercury.DeliveryUnknown]; n > 0 {
-		fmt.Fprintf(&b, "\n%d messages may or may not have arrived: /deliveries", n)
+		b.WriteString("\n" + messages(n, "may or may not have arrived: /deliveries", "may or may not have arrived: /deliveries"))
 	}
 	if n := counts[mercury.DeliveryHeld]; n > 0 {
 		fmt.Fprintf(&b, "\n%d answers are held because you wrote again: /deliveries", n)
@@ -196,7 +196,7 @@ func stop(tx *engine.Tx, call Call) (Reply, error) {
 	}
 	text := "Stopped."
 	if waiting > 0 {
-		text = fmt.Sprintf("Stopped. %d messages that waited are answered next.", waiting)
+		text = "Stopped. " + messages(waiting, "that waited is answered next.", "that waited are answered next.")
 	}
 	return Reply{Text: text, Visible: true}, nil
 }
@@ -248,7 +248,7 @@ func (i *Intake) begin(tx *engine.Tx, call Call) (Reply, error) {
 	}
 	text := "A fresh start. Earlier messages are kept; I no longer look at them."
 	if let > 0 {
-		text += fmt.Sprintf(" %d messages that waited were let go.", let)
+		text += " " + messages(let, "that waited was let go.", "that waited were let go.")
 	}
 	return Reply{Text: text}, nil
 }
