@@ -80,6 +80,9 @@ func printStatus(w io.Writer, st api.Status) {
 			fmt.Fprintf(w, "        %s\n", tui.Safe(st.FenceCure))
 		}
 	}
+	if st.Veil == "none" {
+		fmt.Fprintln(w, "        nothing keeps commands that you allow from Mercury's own folder")
+	}
 	for _, lane := range slices.Sorted(maps.Keys(st.Lanes)) {
 		if l := st.Lanes[lane]; l.Queued+l.Running+l.Waiting > 0 && (lane != "quiet" || l.Running > 0) {
 			fmt.Fprintf(w, "%-7s %d running, %d queued, %d waiting\n", lane, l.Running, l.Queued, l.Waiting)

@@ -70,6 +70,7 @@ type About struct {
 	Restart  []string  `json:"restart,omitempty" doc:"changed keys of mercury.yaml that wait for the next start"`
 
 	Fence        string `json:"fence,omitempty" doc:"what holds commands: bwrap+landlock, bwrap, landlock, sandbox-exec or none; empty until it is known"`
+	Veil         string `json:"veil,omitempty" doc:"what keeps commands that a person allowed from Mercury's own folder: namespace, landlock, sandbox-exec or none; empty until it is known"`
 	FenceMissing string `json:"fence_missing,omitempty" doc:"why the fence is not stronger"`
 	FenceCure    string `json:"fence_cure,omitempty" doc:"what would make it stronger on this system"`
 }

@@ -4,6 +4,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -236,6 +237,7 @@ func (h *House) about(context.Context) api.About {
 	if r != nil {
 		if report, ok := r.fence.Known(); ok {
 			a.Fence, a.FenceMissing, a.FenceCure = string(report.Level), report.Missing, report.Cure
+			a.Veil = cmp.Or(string(report.Veil), "none")
 		}
 	}
 	return a

@@ -111,7 +111,11 @@ func (g *gate) JudgeCommand(ctx context.Context, r tool.Request) (mercury.Judgem
 	c := d.Commands[0]
 	switch {
 	case c.Fence:
-		return d.Judgement, &tool.Command{Path: c.Path, Args: c.Args, Dir: c.Dir, Why: "sandbox", Fence: g.policy(r.Mandate, true)}
+		x := &tool.Command{Path: c.Path, Args: c.Args, Dir: c.Dir, Why: "sandbox", Fence: g.policy(r.Mandate, true)}
+		if !c.Shell {
+			x.Env = c.Env
+		}
+		return d.Judgement, x
 	case c.Shell || c.Builtin != "":
 		return d.Judgement, nil
 	case c.Path == "" && d.Verdict == mercury.Allow:
@@ -122,7 +126,7 @@ func (g *gate) JudgeCommand(ctx context.Context, r tool.Request) (mercury.Judgem
 		return mercury.Judgement{Verdict: mercury.Deny, Rule: "command.missing", Why: name + " is not installed in a folder of the system's programs"}, nil
 	}
 	out := &tool.Command{Path: c.Path, Args: c.Args, Env: c.Env, Dir: c.Dir, Why: "argv"}
-	if report, ok := g.fence.Known(); ok && report.Level != sandbox.None {
+	if report, ok := g.fence.Known(); ok && report.Level != sandbox.None && !c.Asked {
 		out.Fence = g.policy(r.Mandate, false)
 	}
 	return d.Judgement, out

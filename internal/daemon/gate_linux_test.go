@@ -88,6 +88,31 @@ func TestTheGateFencesWhatItLetsThroughUnasked(t *testing.T) {
 	}
 }
 
+// What a person allowed needs what the fence keeps away: the network of a
+// push, the folders of a commit's author.
+func TestAGitCommandThatAPersonAllowedRunsOutsideTheFence(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, call, _ := bench(t)
+	work := call("", "").Mandate.Workspace
+	fence := sandbox.New(sandbox.Options{Self: self, Scratch: t.TempDir()})
+	if r := fence.Probe(t.Context()); r.Level == sandbox.None {
+		testenv.Missing(t, "a fence", r.String())
+	}
+	g := newGate(gateOptions{home: t.TempDir(), fence: fence, secrets: noSecrets()})
+	for mode, fenced := range map[string]bool{permission.ModeAsk: false, permission.ModeGuided: true} {
+		m := call("", "").Mandate
+		m.Mode = mode
+		j, c := g.JudgeCommand(t.Context(), tool.Request{Mandate: m, Tool: "git_commit",
+			Accesses: []mercury.Access{{Kind: mercury.RunCommand, Argv: []string{"git", "commit", "-m", "x"}, Dir: work}}})
+		if c == nil || (c.Fence != nil) != fenced || (j.Verdict == mercury.Allow) != fenced {
+			t.Errorf("a commit in mode %s: %+v, %+v", mode, j, c)
+		}
+	}
+}
+
 func TestAFencedCommandWritesOnlyInAWorkspaceThatIsGranted(t *testing.T) {
 	g := newGate(gateOptions{home: "/home/you/.mercury", fence: sandbox.New(sandbox.Options{}), secrets: noSecrets()})
 	m := mercury.Mandate{Workspace: "/srv/work", Scopes: []mercury.Scope{{Path: "/srv/work", Read: true}, {Path: "/srv/other", Read: true, Write: true}}}

@@ -126,7 +126,7 @@ func (p *profiles) with(c *config.Config) *profiles {
 	o := p.gate.gateOptions
 	o.mode, o.roles = next.mode, next.roles
 	next.gate = newGate(o)
-	next.core, next.more = next.belt(shell.Options{Owner: p.commands.Owner, Fence: p.commands.Fence, Jobs: p.jobs})
+	next.core, next.more = next.belt(shell.Options{Owner: p.commands.Owner, Fence: p.commands.Fence, Hidden: p.commands.Hidden, Jobs: p.jobs})
 	next.tools = tool.NewTieredSet(next.gate, next.core, next.more)
 	if p.outside != nil {
 		next.outside = p.outside.again()

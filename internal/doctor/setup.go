@@ -170,7 +170,7 @@ func (e *exam) fence(ctx context.Context) {
 	var r sandbox.Report
 	switch {
 	case e.status != nil && e.status.Fence != "":
-		r = sandbox.Report{Level: sandbox.Level(e.status.Fence), Missing: e.status.FenceMissing, Cure: e.status.FenceCure}
+		r = sandbox.Report{Level: sandbox.Level(e.status.Fence), Missing: e.status.FenceMissing, Cure: e.status.FenceCure, Veil: sandbox.Veil(strings.TrimPrefix(e.status.Veil, "none"))}
 	case e.Fence != nil:
 		r = e.Fence(ctx)
 	default:
@@ -183,5 +183,8 @@ func (e *exam) fence(ctx context.Context) {
 		e.add("sandbox", Note, fmt.Sprintf("%s holds commands; it could be stronger: %s", r.Level, r.Missing), r.Cure)
 	default:
 		e.add("sandbox", Fine, string(r.Level)+" holds commands", "")
+	}
+	if r.Veil == "" {
+		e.add("veil", Note, "nothing here keeps commands that you allow from Mercury's own folder", "Look twice before you allow one; docs/sandbox.md says what an approval does not hold.")
 	}
 }

@@ -251,17 +251,13 @@ func special(kind mercury.AccessKind, place Place) *finding {
 	return nil
 }
 
-// lasting is the path a lasting rule would name: the folder of a file, or the
-// file itself where the folder is near the root.
+// lasting is the path a lasting rule would name: the file itself, or a folder
+// with what is in it, which is what whoever reads a folder sees.
 func lasting(place Place) string {
-	dir := place.Path
-	if place.Info == nil || !place.Info.IsDir() {
-		dir = filepath.Dir(place.Path)
+	if place.Info != nil && place.Info.IsDir() && place.Path != filepath.Dir(place.Path) {
+		return place.Path + string(filepath.Separator) + "**"
 	}
-	if strings.Count(filepath.ToSlash(dir), "/") < 2 {
-		return place.Path
-	}
-	return dir + string(filepath.Separator) + "**"
+	return place.Path
 }
 
 // shown writes a path for a person: characters that hide or reorder text are

@@ -2,11 +2,8 @@ package permission
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"strings"
 
 	"github.com/mercury-agent/mercury/internal/mercury"
@@ -171,41 +168,6 @@ func (g *Gate) Decide(ctx context.Context, q Question) Decision {
 
 func judgement(f finding) mercury.Judgement {
 	return mercury.Judgement{Verdict: f.verdict, Rule: f.rule, Why: f.why, Always: f.always}
-}
-
-// hash binds an approval to the resolved accesses: when a link, an address or
-// a program leads elsewhere, it is another question.
-func (d Decision) hash(q Question) string {
-	text := make([]byte, 0, 4096)
-	add := func(parts ...string) {
-		for _, p := range parts {
-			// The length stands first, so that no two lists read alike.
-			text = strconv.AppendInt(text, int64(len(p)), 10)
-			text = append(text, ':')
-			text = append(text, p...)
-		}
-	}
-	add(q.Tool, string(q.Mandate.Actor.Role), q.Mandate.Actor.ID, q.Mandate.Actor.Channel)
-	for _, a := range q.Accesses {
-		add("access", string(a.Kind), a.Target, a.Dir, a.Detail)
-		add(a.Argv...)
-	}
-	for _, c := range d.Commands {
-		add("command", c.Path, c.Dir, c.Builtin, fmt.Sprint(c.Shell, c.Fence, len(c.Args)))
-		add(c.Args...)
-		add(c.Env...)
-	}
-	for _, p := range d.Places {
-		add("place", p.Path)
-		if p.Info != nil {
-			add(identityOf(p.Info))
-		}
-	}
-	for _, t := range d.Targets {
-		add("target", t.URL) // addresses change from one look-up to the next
-	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])
 }
 
 // tool is the tool gate: a name that is denied, or not given, ends it.

@@ -210,6 +210,53 @@ func TestAnApprovalIsBoundToWhatWasShown(t *testing.T) {
 	}
 }
 
+// What is swapped between the question and the call is asked about again: the
+// file that is read, the script that is started, and what an interpreter is given.
+func TestAFileThatIsSwappedAfterTheQuestionIsAskedAboutAgain(t *testing.T) {
+	base := project(t)
+	proj := base + "/w/proj"
+	gate := New(Options{})
+	for _, tt := range []struct {
+		name, swapped string
+		access        mercury.Access
+		holds         bool // a change of the file leaves the approval as it is
+	}{
+		{"a file that is read", base + "/w/secret.txt", mercury.Access{Kind: mercury.ReadPath, Target: base + "/w/secret.txt"}, false},
+		{"a script by its path", proj + "/build.sh", mercury.Access{Kind: mercury.RunCommand, Target: "./build.sh --all"}, false},
+		{"a script behind a list", proj + "/build.sh", mercury.Access{Kind: mercury.RunCommand, Target: "true && ./build.sh"}, false},
+		{"a script behind a cd", proj + "/src/run.sh", mercury.Access{Kind: mercury.RunCommand, Target: "cd src && sh run.sh"}, false},
+		{"a script of an interpreter", proj + "/x.py", mercury.Access{Kind: mercury.RunCommand, Target: "python3 -u x.py y"}, false},
+		{"data of a program", proj + "/data.csv", mercury.Access{Kind: mercury.RunCommand, Target: "sqlite3 data.csv"}, true},
+		{"a file that is written", base + "/w/other/new.txt", mercury.Access{Kind: mercury.WritePath, Target: base + "/w/other/new.txt"}, true},
+	} {
+		write := func(text string) {
+			t.Helper()
+			if err := os.WriteFile(tt.swapped+".new", []byte(text), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Rename(tt.swapped+".new", tt.swapped); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write("one")
+		hash := func() string {
+			j := gate.Judge(t.Context(), Question{Mandate: ownerIn(proj), Dir: proj, Accesses: []mercury.Access{tt.access}})
+			if j.Verdict != mercury.Ask {
+				t.Fatalf("%s: %v (%s)", tt.name, j.Verdict, j.Rule)
+			}
+			return j.Hash
+		}
+		first := hash()
+		if first != hash() {
+			t.Errorf("%s: it is another question though nothing changed", tt.name)
+		}
+		write("two, longer")
+		if (first == hash()) != tt.holds {
+			t.Errorf("%s: the same question after the swap: %v, want %v", tt.name, !tt.holds, tt.holds)
+		}
+	}
+}
+
 func TestMercurysOwnFilesAreOutOfReachInEveryMode(t *testing.T) {
 	base := project(t)
 	home := base + "/w/home/.mercury"
@@ -253,6 +300,16 @@ func TestMercurysOwnFilesAreOutOfReachInEveryMode(t *testing.T) {
 		if d := commandIn(gate, m, cmd); d.Verdict != mercury.Deny {
 			t.Errorf("%q: %v (%s)", cmd, d.Verdict, d.Rule)
 		}
+	}
+	// While one of the files has another name here, nothing runs that could
+	// read it under that.
+	for _, cmd := range []string{"cat innocent", "make all", "ls"} {
+		if d := commandIn(gate, m, cmd); d.Verdict != mercury.Deny || d.Rule != "blocked.mercury" || !strings.Contains(d.Why, "/innocent is another name") {
+			t.Errorf("%q beside another name of the token: %v (%s)", cmd, d.Verdict, d.Why)
+		}
+	}
+	if err := os.Remove(base + "/w/proj/innocent"); err != nil {
+		t.Fatal(err)
 	}
 	if d := commandIn(gate, m, "ls ~/.mercury-notes"); d.Verdict != mercury.Allow {
 		t.Errorf("a folder with a similar name: %v (%s)", d.Verdict, d.Rule)

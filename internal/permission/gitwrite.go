@@ -93,16 +93,20 @@ func (l *lane) gitWrite(words []string, dir string, scopes []mercury.Scope) (cmd
 	full = append(full, "-c", "commit.gpgSign=false", "-c", "core.quotePath=false")
 	full = append(append(append(full, repo.overrides()...), words[1]), sub.extra...)
 	full = append(full, words[2:]...)
-	return Command{Path: l.binaries["git"], Args: full, Env: l.gitWriteEnv(sub.network), Dir: dir}, true, nil
+	return Command{Path: l.binaries["git"], Args: full, Env: l.gitWriteEnv(sub.network, repo.named), Dir: dir}, true, nil
 }
 
-// gitWriteEnv is what a writing git sees: the person's home for who they are
-// and, for a push, what lets them in.
-func (l *lane) gitWriteEnv(network bool) []string {
+// gitWriteEnv is what a writing git sees: the person's home for who they are,
+// said outright where the repository names nobody, and, for a push, what lets
+// them in.
+func (l *lane) gitWriteEnv(network, named bool) []string {
 	env := append(slices.Clone(l.env), "GIT_TERMINAL_PROMPT=0", "GIT_PAGER=cat", "GIT_EDITOR=false", "GIT_ASKPASS=false",
 		"GIT_NO_LAZY_FETCH=1", "GIT_ATTR_NOSYSTEM=1")
 	if home, err := os.UserHomeDir(); err == nil {
 		env = append(env, "HOME="+home)
+		if !named {
+			env = append(env, author(home)...)
+		}
 	}
 	if !network {
 		return append(env, "GIT_SSH_COMMAND=false", "GIT_ALLOW_PROTOCOL=none")

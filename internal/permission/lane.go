@@ -23,6 +23,9 @@ type Command struct {
 	// Shell says that a shell interprets the string: a person, a grant or a
 	// mode let it through, not the argv lane.
 	Shell bool
+	// Asked says that the lane resolved the command and did not let it through
+	// by itself: whoever is asked about it allows it outside the fence.
+	Asked bool
 	// Fence says that it was let through only because it runs inside a fence
 	// without network that writes in the workspace alone.
 	Fence bool

@@ -159,24 +159,79 @@ func TestRepositoriesThatLookElsewhereAsk(t *testing.T) {
 
 func TestALastingRuleIsNarrow(t *testing.T) {
 	for cmd, want := range map[string]string{
-		"git commit -m x":      "run:git commit *",
-		"git push --force o m": "run:=git push --force o m",
-		"npm test":             "run:=npm test",
-		"go test ./...":        "run:go test *",
-		"go run ./x a":         "run:=go run ./x a",
-		"node x.js a":          "run:=node x.js a",
-		"make && make test":    "run:=make && make test",
+		"git commit -m x":      "run:/w:=git commit -m x",
+		"git push --force o m": "run:/w:=git push --force o m",
+		"go test ./...":        "run:/w:=go test ./...",
+		"make && make test":    "run:/w:=make && make test",
 		"rm -rf $DIR":          "",
 		"echo $(date)":         "",
-		"make > out.txt":       "run:=make > out.txt",
+		"make > out.txt":       "run:/w:=make > out.txt",
 	} {
 		words, err := argv.Parse(cmd)
 		script := argv.Read(cmd)
 		if err == nil {
 			script = argv.ReadArgv(words)
 		}
-		if got := lastingCommand(cmd, words, script); got != want {
+		if got := lastingCommand(cmd, "/w", err == nil, script); got != want {
 			t.Errorf("%q: %q, want %q", cmd, got, want)
+		}
+	}
+	for _, dir := range []string{"", "w", "/w:=x"} {
+		if got := lastingCommand("make", dir, true, argv.ReadArgv([]string{"make"})); got != "" {
+			t.Errorf("in %q: %q", dir, got)
+		}
+	}
+}
+
+// What was said yes to for ever is that one thing: no other file, no other
+// command, and the same command nowhere else.
+func TestAYesForEverCoversNoVariant(t *testing.T) {
+	base := project(t)
+	proj := base + "/w/proj"
+	gate := New(Options{})
+	rule := func(a mercury.Access) string {
+		return gate.Judge(t.Context(), Question{Mandate: mercury.Mandate{Actor: mercury.Actor{Role: mercury.Owner}, Interactive: true, Workspace: proj,
+			Scopes: []mercury.Scope{{Path: proj, Read: true}}}, Dir: proj, Accesses: []mercury.Access{a}}).Always
+	}
+	for _, tt := range []struct {
+		given  mercury.Access
+		covers []mercury.Access
+		leaves []mercury.Access
+	}{
+		{mercury.Access{Kind: mercury.WritePath, Target: proj + "/notes.txt"},
+			[]mercury.Access{{Kind: mercury.WritePath, Target: proj + "/notes.txt"}},
+			[]mercury.Access{{Kind: mercury.WritePath, Target: proj + "/README.md"}, {Kind: mercury.WritePath, Target: proj + "/src/main.go"},
+				{Kind: mercury.DeletePath, Target: proj + "/notes.txt"}}},
+		{mercury.Access{Kind: mercury.ReadPath, Target: base + "/w/other/a.txt"},
+			[]mercury.Access{{Kind: mercury.ReadPath, Target: base + "/w/other/a.txt"}},
+			[]mercury.Access{{Kind: mercury.ReadPath, Target: base + "/w/other/b.txt"}, {Kind: mercury.ReadPath, Target: base + "/w/other"}}},
+		{mercury.Access{Kind: mercury.RunCommand, Target: "go test ./..."},
+			[]mercury.Access{{Kind: mercury.RunCommand, Target: "go test ./..."}},
+			[]mercury.Access{{Kind: mercury.RunCommand, Target: "go test -exec ./x ./..."}, {Kind: mercury.RunCommand, Target: "go test"},
+				{Kind: mercury.RunCommand, Target: "go test ./...", Dir: proj + "/src"}, {Kind: mercury.RunCommand, Target: "go test ./...; id"},
+				{Kind: mercury.RunCommand, Target: "go  test ./..."}}},
+		{mercury.Access{Kind: mercury.RunCommand, Target: "make all | tee log"},
+			[]mercury.Access{{Kind: mercury.RunCommand, Target: "make all | tee log"}},
+			[]mercury.Access{{Kind: mercury.RunCommand, Target: "make all"}, {Kind: mercury.RunCommand, Target: "make all | tee log2"}}},
+	} {
+		r := rule(tt.given)
+		if err := CheckRule(r); err != nil {
+			t.Errorf("%+v gives %q: %v", tt.given, r, err)
+		}
+		with := New(Options{Grants: granted{{ID: "1", Rule: r, Named: true}}})
+		by := func(a mercury.Access) string {
+			return with.Judge(t.Context(), Question{Mandate: mercury.Mandate{Actor: mercury.Actor{Role: mercury.Owner}, Interactive: true, Workspace: proj,
+				Scopes: []mercury.Scope{{Path: proj, Read: true}}}, Dir: proj, Accesses: []mercury.Access{a}}).Rule
+		}
+		for _, a := range tt.covers {
+			if got := by(a); got != "grant.1" {
+				t.Errorf("%q does not cover %s %q: %s", r, a.Kind, a.Target, got)
+			}
+		}
+		for _, a := range tt.leaves {
+			if got := by(a); got == "grant.1" {
+				t.Errorf("%q covers %s %q in %q", r, a.Kind, a.Target, a.Dir)
+			}
 		}
 	}
 }
@@ -197,6 +252,9 @@ func TestARuleCoversNoMoreThanItSays(t *testing.T) {
 		{"run:git commit *", run("git commit-tree x"), "", false},
 		{"run:=a && b", run("a && b"), "", true},
 		{"run:=a && b", run("a && b; c"), "", false},
+		{"run:/w:=make", run("make"), "", true},
+		{"run:/x:=make", run("make"), "", false},
+		{"run:/w:=make", run("make all"), "", false},
 		{"run:", run(""), "", false},
 		{"read:/a/b/**", mercury.Access{Kind: mercury.ReadPath}, "/a/b/c", true},
 		{"read:/a/b/**", mercury.Access{Kind: mercury.ReadPath}, "/a/bc", false},
@@ -209,7 +267,7 @@ func TestARuleCoversNoMoreThanItSays(t *testing.T) {
 		{"send:telegram/1", mercury.Access{Kind: mercury.SendTo, Target: "telegram/1"}, "", true},
 		{"send:telegram/1", mercury.Access{Kind: mercury.SendTo, Target: "telegram/12"}, "", false},
 	} {
-		if got := covers(tt.rule, tt.access, Place{Path: tt.place}); got != tt.want {
+		if got := covers(tt.rule, tt.access, Place{Path: tt.place}, "/w"); got != tt.want {
 			t.Errorf("covers(%q, %v %q %s) = %v", tt.rule, tt.access.Kind, tt.access.Target, tt.place, got)
 		}
 	}

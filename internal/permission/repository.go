@@ -15,6 +15,7 @@ type repository struct {
 	dir     string   // the folder with HEAD and config; empty when there is none
 	filters []string // drivers with programs: "filter.lfs.clean"
 	network []string // settings that decide how it talks to others
+	named   bool     // it says itself whose name its commits bear
 }
 
 // findRepository looks for the repository as git would from dir: upwards, a
@@ -153,6 +154,8 @@ func (r *repository) key(section, driver, line string) error {
 		r.network = append(r.network, strings.Trim(section+"."+name, "."))
 	}
 	switch section {
+	case "user":
+		r.named = r.named || name == "name" || name == "email"
 	case "include", "includeif":
 		return errors.New("the repository's settings include other files")
 	case "filter":

@@ -15,7 +15,8 @@ import (
 // kept as it is: "kind:what".
 //
 //	run:git commit *         commands without shell syntax that begin so
-//	run:=make && make test   exactly this string
+//	run:=make && make test   exactly this string, in any folder
+//	run:/home/you/x:=make    exactly this string, in this folder
 //	read:/home/you/notes/**    a folder and all below it
 //	write:/home/you/list.txt   one file
 //	fetch:https://example.com
@@ -23,43 +24,31 @@ import (
 //	foreign:server/tool
 //	settings:…  spend:…
 
-// subcommanded are programs whose second word says what they do; a rule about
-// one of those words is useful and still narrow.
-var subcommanded = words(`git go cargo npm pnpm yarn bun pip pip3 uv poetry docker podman kubectl helm terraform make just
-	task gradle mvn dotnet brew apt apt-get dnf systemctl journalctl gh glab aws gcloud az bundle rake rails mix flutter dart swift
-	deno composer php artisan tox nox conda mise rustup nix`)
-
-// wide are words after which everything depends on the rest of the line.
-var wide = words(`run exec -c -e eval x dlx push publish config remote clean reset rebase filter-branch submodule
-	shell ssh login install add rm delete destroy apply up down`)
-
-// lastingCommand is the narrowest rule that would be of use for this command:
-// a program with its subcommand where that says what happens, else the exact
-// string. A command with a part only the shell knows gets none, since the same
-// string could be another command tomorrow.
-func lastingCommand(src string, words []string, script argv.Script) string {
-	if len(words) > 0 {
-		if len(words) > 2 && subcommanded[words[0]] && plainWord(words[1]) && !wide[words[1]] {
-			return "run:" + words[0] + " " + words[1] + " *"
-		}
-		return "run:=" + src
-	}
-	if !script.Complete || len(src) > 500 {
+// lastingCommand is the narrowest rule for this command: the exact string, in
+// the folder it was shown for. Anything wider is a person's to write. A command
+// with a part only the shell knows gets none, since the same string could be
+// another command tomorrow.
+func lastingCommand(src, dir string, plain bool, script argv.Script) string {
+	if !filepath.IsAbs(dir) || strings.Contains(dir, inFolder) || len(src) > 500 {
 		return ""
 	}
-	for _, c := range script.Commands {
-		for _, w := range c.Words {
-			if !w.Known {
-				return ""
+	if !plain {
+		if !script.Complete {
+			return ""
+		}
+		for _, c := range script.Commands {
+			for _, w := range c.Words {
+				if !w.Known {
+					return ""
+				}
 			}
 		}
 	}
-	return "run:=" + src
+	return "run:" + dir + inFolder + src
 }
 
-func plainWord(s string) bool {
-	return s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz-_:") == "" && s[0] != '-'
-}
+// inFolder parts a command's folder from the exact string.
+const inFolder = ":="
 
 // CheckRule says what is wrong with a lasting rule that a person wrote.
 func CheckRule(rule string) error {
@@ -78,6 +67,9 @@ func CheckRule(rule string) error {
 		}
 	case mercury.RunCommand:
 		exact := strings.HasPrefix(what, "=")
+		if folder, src, ok := strings.Cut(what, inFolder); ok && filepath.IsAbs(folder) {
+			exact = strings.TrimSpace(src) != ""
+		}
 		if !exact && (!strings.HasSuffix(what, " *") || strings.TrimSpace(strings.TrimSuffix(what, "*")) == "") {
 			return bad("needs a whole command after =, or the words it begins with and then *")
 		}
@@ -94,8 +86,8 @@ func CheckRule(rule string) error {
 }
 
 // covers reports whether rule allows access, whose path, if it has one, is
-// place.
-func covers(rule string, access mercury.Access, place Place) bool {
+// place; a command would run in dir.
+func covers(rule string, access mercury.Access, place Place, dir string) bool {
 	kind, what, ok := strings.Cut(rule, ":")
 	if !ok || kind != string(access.Kind) || what == "" {
 		return false
@@ -104,7 +96,7 @@ func covers(rule string, access mercury.Access, place Place) bool {
 	case mercury.ReadPath, mercury.WritePath, mercury.DeletePath:
 		return coversPath(what, place)
 	case mercury.RunCommand:
-		return coversCommand(what, access)
+		return coversCommand(what, access, dir)
 	case mercury.FetchURL:
 		u, err := url.Parse(access.Target)
 		return err == nil && u.Host != "" && strings.EqualFold(what, u.Scheme+"://"+u.Host)
@@ -123,7 +115,10 @@ func coversPath(what string, place Place) bool {
 	return place.Path == what
 }
 
-func coversCommand(what string, access mercury.Access) bool {
+func coversCommand(what string, access mercury.Access, dir string) bool {
+	if folder, src, ok := strings.Cut(what, inFolder); ok && filepath.IsAbs(folder) {
+		return folder == dir && src == commandText(access)
+	}
 	if exact, ok := strings.CutPrefix(what, "="); ok {
 		return exact == commandText(access)
 	}

@@ -18,6 +18,9 @@ func (g *Gate) access(ctx context.Context, q Question, a mercury.Access, grants 
 		if out == nil {
 			out = g.opts.Files.ownHome(seen.script, seen.dir)
 		}
+		if out == nil {
+			out = g.opts.Files.alias(q.Mandate.Scopes)
+		}
 		if out != nil {
 			d.Commands = append(d.Commands, Command{})
 			return *out
@@ -42,7 +45,7 @@ func (g *Gate) access(ctx context.Context, q Question, a mercury.Access, grants 
 		return g.mode(q, a, out, d)
 	}
 	for _, gr := range grants {
-		if covers(gr.Rule, a, place) && (why == "" || gr.Named) {
+		if covers(gr.Rule, a, place, seen.dir) && (why == "" || gr.Named) {
 			return allow("grant."+gr.ID, "granted: "+gr.Rule)
 		}
 	}
@@ -135,7 +138,8 @@ func (g *Gate) command(a mercury.Access, seen command, scopes []mercury.Scope, d
 			return cmd, out
 		}
 		if len(a.Argv) > 0 && cmd.Path != "" { // asked about, and as hardened as without
-			out.always = lastingCommand(commandText(a), seen.words, seen.script)
+			cmd.Asked = true
+			out.always = lastingCommand(commandText(a), seen.dir, true, seen.script)
 			return cmd, out
 		}
 	} else {
@@ -156,11 +160,12 @@ func (g *Gate) command(a mercury.Access, seen command, scopes []mercury.Scope, d
 			if a.Argv[1] == "push" {
 				out.rule, out.why = "command.network", "git push sends commits to another machine"
 			}
-			out.always = "run:git " + a.Argv[1] + " *"
+			cmd.Asked = true
+			out.always = lastingCommand(commandText(a), seen.dir, true, seen.script)
 			return cmd, out
 		}
 	}
-	out.always = lastingCommand(commandText(a), seen.words, seen.script)
+	out.always = lastingCommand(commandText(a), seen.dir, seen.refuse == nil, seen.script)
 	return g.approved(a, seen), out
 }
 

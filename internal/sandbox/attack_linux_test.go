@@ -89,6 +89,7 @@ var attacks = map[string]func([]string) error{
 	"truncate": func(a []string) error { return os.Truncate(a[0], 0) },
 	"chmod":    func(a []string) error { return os.Chmod(a[0], 0o777) },
 	"remove":   func(a []string) error { return os.Remove(a[0]) },
+	"move":     func(a []string) error { return os.Rename(a[0], a[1]) },
 	"hard link": func(a []string) error {
 		if err := os.Link(a[0], a[1]); err != nil {
 			return err

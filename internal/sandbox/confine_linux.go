@@ -18,6 +18,9 @@ import (
 // confine takes from this process, for good, what the plan does not leave it,
 // and becomes the command.
 func confine(pl *plan) error {
+	if pl.Level == Veiled {
+		return veil(pl)
+	}
 	// Rights belong to threads; the one that becomes the command must be the
 	// one that lost them.
 	runtime.LockOSThread()

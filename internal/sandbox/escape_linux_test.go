@@ -171,31 +171,37 @@ func both(t *testing.T) {
 	}
 	t.Run("as an unprivileged user", func(t *testing.T) {
 		testenv.Need(t, "bwrap")
-		dir, err := os.MkdirTemp("", "u")
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { removeAll(dir) })
-		b, err := os.ReadFile(program(t))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(dir+"/sandbox.test", b, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chown(dir, stranger, stranger); err != nil {
-			t.Fatal(err)
-		}
-		name, _, _ := strings.Cut(t.Name(), "/")
-		cmd := exec.Command(dir+"/sandbox.test", "-test.run=^"+name+"$", "-test.v", "-test.timeout=2m")
-		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), asUser+"=1", "TMPDIR="+dir, "HOME="+dir)
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: stranger, Gid: stranger}}
-		out, err := cmd.CombinedOutput()
-		if err != nil || !strings.Contains(string(out), "--- PASS: "+name) {
-			t.Errorf("%v\n%s", err, out)
-		}
+		unprivileged(t)
 	})
+}
+
+// unprivileged runs the test once more as a user without any rights.
+func unprivileged(t *testing.T) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "u")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { removeAll(dir) })
+	b, err := os.ReadFile(program(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(dir+"/sandbox.test", b, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(dir, stranger, stranger); err != nil {
+		t.Fatal(err)
+	}
+	name, _, _ := strings.Cut(t.Name(), "/")
+	cmd := exec.Command(dir+"/sandbox.test", "-test.run=^"+name+"$", "-test.v", "-test.timeout=2m")
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), asUser+"=1", "TMPDIR="+dir, "HOME="+dir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: stranger, Gid: stranger}}
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "--- PASS: "+name) {
+		t.Errorf("%v\n%s", err, out)
+	}
 }
 
 func TestNothingLeavesTheFence(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 
 // planVersion is raised when a plan's meaning changes. Between the replacement
 // of the program and its restart the two halves may differ; then they refuse.
-const planVersion = 1
+const planVersion = 2
 
 // Descriptors of the helper, after its standard ones.
 const (
@@ -40,6 +40,8 @@ type plan struct {
 	OwnPIDs bool     `json:"own_pids,omitempty"` // it sees its own processes only
 	Groups  int      `json:"groups,omitempty"`
 	Limits  Limits   `json:"limits"`
+	Veil    Veil     `json:"veil,omitempty"`   // how Hidden is hidden, at the level Veiled
+	Hidden  []string `json:"hidden,omitempty"` // physical paths
 
 	args []string
 }

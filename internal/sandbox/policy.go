@@ -24,11 +24,7 @@ type resolved struct {
 // what lies inside something hidden.
 func resolve(p Policy, dir string) (resolved, error) {
 	r := resolved{links: map[string]string{}, network: p.Network, limits: p.Limits}
-	for _, h := range p.Hidden {
-		if real, ok := physical(h); ok {
-			r.hidden = append(r.hidden, real)
-		}
-	}
+	r.hidden = everywhere(p.Hidden)
 	for _, h := range privateFiles {
 		if real, ok := physical(h); ok && readable(real) {
 			r.hidden = append(r.hidden, real)

@@ -22,6 +22,7 @@ type system struct {
 	abi    int    // of Landlock
 	id     string // changes when an earlier probe no longer counts
 	levels []Level
+	veils  []Veil
 	// try runs a command that does nothing at a level; nil: really.
 	try func(ctx context.Context, r Report) error
 }
@@ -47,6 +48,7 @@ func (f *Fence) Probe(ctx context.Context) Report {
 		return r
 	}
 	r := f.search(ctx)
+	r.Veil = f.searchVeil(ctx)
 	if ctx.Err() != nil && r.Level == None {
 		return r // cut short: it says nothing about the system
 	}
@@ -159,7 +161,7 @@ type kept struct {
 // identity names everything an answer depends on: the boot, the kernel's
 // switches, bubblewrap, this program, and who runs it.
 func (f *Fence) identity() string {
-	id := []string{f.sys.id, f.sys.bwrap, fmt.Sprint(os.Getuid(), f.sys.abi, planVersion)}
+	id := []string{f.sys.id, f.sys.bwrap, fmt.Sprint(os.Geteuid(), f.sys.abi, planVersion)}
 	for _, path := range []string{f.opts.Self, f.sys.bwrap} {
 		if info, err := os.Stat(path); err == nil {
 			id = append(id, fmt.Sprint(path, info.Size(), info.ModTime().UnixNano()))

@@ -46,6 +46,16 @@ func profile(self string, r resolved, write []string) string {
 	return b.String()
 }
 
+// veilProfile denies the hidden folders and nothing else.
+func veilProfile(hidden []string) string {
+	var b strings.Builder
+	b.WriteString("(version 1)\n(allow default)\n")
+	for _, p := range hidden {
+		b.WriteString("(deny file-read* file-write* (subpath " + quoted(p) + "))\n")
+	}
+	return b.String()
+}
+
 // quoted is a string of the profile's language.
 func quoted(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\r", `\r`).Replace(s) + `"`

@@ -90,6 +90,9 @@ type Report struct {
 	Cure    string `json:"cure,omitempty"`    // the one thing that would make it stronger here
 	// NoNested says that bubblewrap can forbid namespaces inside the fence.
 	NoNested bool `json:"no_nested,omitempty"`
+	// Veil is how commands outside the fence are kept from what is hidden;
+	// empty: nothing keeps them.
+	Veil Veil `json:"veil,omitempty"`
 }
 
 // String is the level, with what would raise it.
@@ -165,6 +168,9 @@ func (r *Refusal) Unwrap() error { return ErrUnheld }
 type Process struct {
 	*exec.Cmd
 	Level Level
+	// Shut are folders in which a veiled command can make nothing new, since
+	// what is hidden lies below them.
+	Shut []string
 
 	ready   [2]*os.File // the helper says on it that the command begins
 	plan    *os.File
@@ -185,6 +191,18 @@ func (f *Fence) Command(ctx context.Context, c Command, p Policy) (*Process, err
 
 // prepare builds the process at the report's level.
 func (f *Fence) prepare(c Command, p Policy, report Report) (*Process, error) {
+	proc, err := f.begin(report.Level)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.fill(proc, c, p, report); err != nil {
+		return nil, errors.Join(err, proc.Close())
+	}
+	return proc, nil
+}
+
+// begin makes what every process needs before its command is known.
+func (f *Fence) begin(level Level) (*Process, error) {
 	if _, err := os.Stat(f.opts.Self); err != nil {
 		return nil, fmt.Errorf("find this program: %w; restart Mercury if it was replaced", err)
 	}
@@ -195,11 +213,7 @@ func (f *Fence) prepare(c Command, p Policy, report Report) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the folder of a fenced command: %w", err)
 	}
-	proc := &Process{Level: report.Level, scratch: scratch, stale: f.forget}
-	if err := f.fill(proc, c, p, report); err != nil {
-		return nil, errors.Join(err, proc.Close())
-	}
-	return proc, nil
+	return &Process{Level: level, scratch: scratch, stale: f.forget}, nil
 }
 
 func (f *Fence) fill(proc *Process, c Command, p Policy, report Report) error {
@@ -222,22 +236,31 @@ func (f *Fence) fill(proc *Process, c Command, p Policy, report Report) error {
 	if err != nil {
 		return err
 	}
-	if proc.plan, err = pl.file(scratch); err != nil {
+	var groups []*os.File
+	if proc.limit != nil {
+		groups = proc.limit.enter
+	}
+	if err := proc.helper(argv, &pl, groups); err != nil {
 		return err
 	}
-	if proc.ready[0], proc.ready[1], err = os.Pipe(); err != nil {
-		return fmt.Errorf("open pipe: %w", err)
-	}
-	files := []*os.File{proc.plan, proc.ready[1]}
-	if proc.limit != nil {
-		files = append(files, proc.limit.enter...)
-	}
-	// The helper's own environment is empty: it finds the command's in the plan,
-	// and nothing of it stands where others could read it before.
-	proc.Cmd = &exec.Cmd{Path: argv[0], Args: argv, Env: []string{}, Dir: "/", ExtraFiles: files}
 	if report.Level == Landlock || report.Level == SandboxExec {
 		proc.Cmd.Dir = r.dir
 	}
+	return nil
+}
+
+// helper makes the process that reads the plan and becomes the command.
+func (p *Process) helper(argv []string, pl *plan, groups []*os.File) (err error) {
+	if p.plan, err = pl.file(p.scratch); err != nil {
+		return err
+	}
+	if p.ready[0], p.ready[1], err = os.Pipe(); err != nil {
+		return fmt.Errorf("open pipe: %w", err)
+	}
+	// The helper's own environment is empty: it finds the command's in the plan,
+	// and nothing of it stands where others could read it before.
+	p.Cmd = &exec.Cmd{Path: argv[0], Args: argv, Env: []string{}, Dir: "/",
+		ExtraFiles: append([]*os.File{p.plan, p.ready[1]}, groups...)}
 	return nil
 }
 

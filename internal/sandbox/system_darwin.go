@@ -17,7 +17,7 @@ const sandboxExec = "/usr/bin/sandbox-exec"
 var systemFolders = []string{"/usr", "/bin", "/sbin", "/System", "/Library", "/opt", "/Applications", "/private/etc", "/nix/store"}
 
 func thisSystem() system {
-	s := system{levels: []Level{SandboxExec}}
+	s := system{levels: []Level{SandboxExec}, veils: veils()}
 	if version, err := unix.Sysctl("kern.osversion"); err == nil {
 		s.id = version
 	}

@@ -24,7 +24,7 @@ func thisSystem() system {
 		// There, calls that a filter does not know kill the process.
 		return system{}
 	}
-	s := system{bwrap: findBubblewrap(), levels: []Level{BwrapLandlock, Bwrap, Landlock}}
+	s := system{bwrap: findBubblewrap(), levels: []Level{BwrapLandlock, Bwrap, Landlock}, veils: veils()}
 	if v, err := ll.LandlockGetABIVersion(); err == nil {
 		s.abi = v
 	}

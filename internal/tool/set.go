@@ -163,8 +163,8 @@ func (s *Set) Prepare(ctx context.Context, c Call) Prepared {
 	} else {
 		p.Judgement, c.Exec = s.gate.Judge(ctx, r), nil
 	}
-	p.Judgement.Hash = r.Hash
-	if p.Judgement.Verdict == mercury.Ask && c.Approved == r.Hash && r.Hash != "" {
+	p.Judgement.Hash = bound(r.Hash, p.Judgement.Hash)
+	if p.Judgement.Verdict == mercury.Ask && c.Approved == p.Judgement.Hash {
 		p.Judgement.Verdict = mercury.Allow
 	}
 
@@ -194,6 +194,16 @@ func (s *Set) Prepare(ctx context.Context, c Call) Prepared {
 		p.Output = &out
 	}
 	return p
+}
+
+// bound is what an approval is given for: the accesses, and what the gate
+// found them to mean.
+func bound(accesses, meaning string) string {
+	if meaning == "" {
+		return accesses
+	}
+	sum := sha256.Sum256([]byte(accesses + " " + meaning))
+	return hex.EncodeToString(sum[:])
 }
 
 func refused(e mercury.Effect, out Output) Prepared {

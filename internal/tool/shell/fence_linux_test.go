@@ -105,6 +105,49 @@ func TestWithoutAFenceAFencedCommandDoesNotRun(t *testing.T) {
 	}
 }
 
+// What a person allowed may do what they may, but for Mercury's own folder.
+func TestAnAllowedCommandIsKeptFromWhatIsHidden(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := sandbox.New(sandbox.Options{Self: self, Scratch: t.TempDir()})
+	if r := f.Probe(t.Context()); r.Veil == "" {
+		testenv.Missing(t, "a way to hide a folder from commands", r.String())
+	}
+	w := tooltest.NewWorld(t)
+	if err := os.WriteFile(filepath.Join(w.Home, "token"), []byte("TOKEN-OF-THE-API"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Fence: f, Hidden: []string{w.Home}}
+	tries := "cat " + w.Home + "/token; cat home/token; echo x > " + w.Home + "/token; ln " + w.Home + "/token here; cat here; cat /proc/self/root" + w.Home + "/token; "
+	out := do(t, o, call(w, tries+"cat "+w.Outside+"/secret.txt; echo $HOME; exit 3"))
+	if strings.Contains(out.Text, "TOKEN-OF-THE-API") || !strings.Contains(out.Text, tooltest.Secret) || !strings.Contains(out.Text, "[exit code 3]") || out.Fence != string(sandbox.Veiled) {
+		t.Errorf("got %q in %q", out.Text, out.Fence)
+	}
+	if b, err := os.ReadFile(filepath.Join(w.Home, "token")); err != nil || string(b) != "TOKEN-OF-THE-API" {
+		t.Errorf("the token is %q now: %v", b, err)
+	}
+	// What it leaves running ends with it all the same.
+	out = do(t, o, call(w, "setsid sleep 60 & echo started"))
+	if !strings.Contains(out.Text, "started") || !strings.Contains(out.Text, "were ended") {
+		t.Errorf("got %q", out.Text)
+	}
+
+	y := newYard(t)
+	y.jobs.shell.Fence, y.jobs.shell.Hidden = f, []string{w.Home}
+	c := call(w, tries)
+	c.ConversationID, c.Outputs = "local/test", t.TempDir()
+	if out, err = y.jobs.start(t.Context(), c, tries); err != nil {
+		t.Fatal(err)
+	}
+	id, _, _ := strings.Cut(out.Text, " ")
+	job := y.until(id, func(j store.Job) bool { return j.State != store.JobRunning })
+	if text, err := os.ReadFile(job.Output); err != nil || strings.Contains(string(text), "TOKEN-OF-THE-API") {
+		t.Errorf("in the background it printed %q, %v", text, err)
+	}
+}
+
 func TestAnApprovalSaysThatNoFenceHolds(t *testing.T) {
 	w := tooltest.NewWorld(t)
 	text := Run(Options{}).(tool.Shower).Show(t.Context(), call(w, "make all"))

@@ -40,7 +40,10 @@ type group struct {
 // startGroup gives the command a session of its own, and so no terminal: what
 // it asks for there nobody would see.
 func startGroup(cmd *exec.Cmd, mark string, fenced bool) (*group, error) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Setsid = true
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}

@@ -54,7 +54,7 @@ type job struct {
 	stop   chan struct{}
 	once   sync.Once
 	reason string           // why it was stopped; written before stop is closed
-	fenced *sandbox.Process // nil: it runs outside the fence
+	fenced *sandbox.Process // nil: nothing holds it
 }
 
 // leave puts away what held a fenced job.
@@ -192,7 +192,7 @@ func (j *Jobs) start(ctx context.Context, c tool.Call, command string) (tool.Out
 	if err == nil {
 		cmd.Stdout, cmd.Stderr = w, w
 		var g *group
-		if g, err = startGroup(cmd, mark, fenced != nil); err == nil {
+		if g, err = startGroup(cmd, mark, held(fenced)); err == nil {
 			w.Close()
 			go j.mind(x, cmd, g, r, out)
 			return tool.Output{Text: fmt.Sprintf("%s runs in the background. Its output goes to %s; the tool background lists, shows and stops it.", x.row.ID, x.row.Output)}, nil

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mercury-agent/mercury/internal/mercury"
@@ -58,11 +59,12 @@ func (o Options) run(ctx context.Context, c tool.Call, command string, limit tim
 	return out, err
 }
 
-// fence makes of cmd a command that is held to what the gate demands; nil when
-// it demands nothing.
+// fence makes of cmd a command that is held to what the gate demands. When it
+// demands nothing, the command is kept from what is hidden alone; nil where
+// that cannot be done.
 func (o Options) fence(ctx context.Context, x *tool.Command, cmd *exec.Cmd) (*sandbox.Process, error) {
 	if x == nil || x.Fence == nil {
-		return nil, nil
+		return o.veil(ctx, cmd)
 	}
 	denied := func(err error, help string) error {
 		return &mercury.Error{Kind: mercury.Denied, Err: err, Help: help}
@@ -78,6 +80,20 @@ func (o Options) fence(ctx context.Context, x *tool.Command, cmd *exec.Cmd) (*sa
 	return p, err
 }
 
+func (o Options) veil(ctx context.Context, cmd *exec.Cmd) (*sandbox.Process, error) {
+	if o.Fence == nil || len(o.Hidden) == 0 {
+		return nil, nil
+	}
+	p, err := o.Fence.Veil(ctx, sandbox.Command{Path: cmd.Path, Args: cmd.Args, Env: cmd.Env, Dir: cmd.Dir}, o.Hidden)
+	if errors.Is(err, sandbox.ErrUnveiled) {
+		return nil, nil
+	}
+	return p, err
+}
+
+// held reports whether p is a fence, and not only a veil.
+func held(p *sandbox.Process) bool { return p != nil && p.Level != sandbox.Veiled }
+
 // work starts the command, in its fence if it has one, and waits for its end.
 func (o Options) work(ctx context.Context, c tool.Call, cmd *exec.Cmd, mark string, fenced *sandbox.Process, limit time.Duration) (tool.Output, error) {
 	name, level := cmd.Path, sandbox.None
@@ -92,7 +108,7 @@ func (o Options) work(ctx context.Context, c tool.Call, cmd *exec.Cmd, mark stri
 	cmd.Stdout, cmd.Stderr = w, w
 
 	began := time.Now()
-	g, err := startGroup(cmd, mark, fenced != nil)
+	g, err := startGroup(cmd, mark, held(fenced))
 	w.Close()
 	if err != nil {
 		return tool.Output{}, fmt.Errorf("start %s: %w", name, err)
@@ -124,13 +140,24 @@ func (o Options) work(ctx context.Context, c tool.Call, cmd *exec.Cmd, mark stri
 		return tool.Output{}, ctx.Err()
 	}
 	out := report(text, path, ended, err, limit, time.Since(began))
-	if out.Fence = string(level); fenced != nil && out.IsError && ended == byItself {
+	out.Fence = string(level)
+	switch {
+	case !out.IsError || ended != byItself || fenced == nil:
+	case held(fenced):
 		out.Text += "\n[it ran fenced: no network, and only the workspace to write in]"
+	case refusedIn(text, fenced.Shut):
+		out.Text += "\n[nothing new can be made directly in " + strings.Join(fenced.Shut, ", ") + ": Mercury's own folder lies below]"
 	}
 	if left && ended == byItself {
 		out.Text += "\n[processes it left running were ended]"
 	}
 	return out, nil
+}
+
+// refusedIn reports whether a command was perhaps refused because of where
+// Mercury's own folder lies.
+func refusedIn(output string, shut []string) bool {
+	return len(shut) > 0 && strings.Contains(output, "ermission denied")
 }
 
 // How a command ended.

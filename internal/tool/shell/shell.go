@@ -40,6 +40,10 @@ type Options struct {
 	// one; without it they do not run.
 	Fence *sandbox.Fence
 
+	// Hidden are folders that no command reaches, though a person allowed it.
+	// Where Fence knows no way to hide them, only the gate keeps commands out.
+	Hidden []string
+
 	// Owner names this Mercury among others on the machine, in letters and
 	// digits. What it left running when it was killed is found by it.
 	Owner string
@@ -70,7 +74,7 @@ func Run(o Options) tool.Tool {
 			return []mercury.Access{{Kind: mercury.RunCommand, Target: in.Command, Dir: c.Folder(), Detail: detail(in), Unfenced: in.OutsideFence}}, nil
 		},
 		Show: func(_ context.Context, c tool.Call, in input) string {
-			return strings.TrimSpace(fmt.Sprintf("%s\n\nin %s, outside the fence\n%s", in.Command, c.Folder(), detail(in)))
+			return strings.TrimSpace(fmt.Sprintf("%s\n\nin %s, outside the fence%s\n%s", in.Command, c.Folder(), o.reach(), detail(in)))
 		},
 		Run: func(ctx context.Context, c tool.Call, in input) (tool.Output, error) {
 			if err := check(c, in); err != nil {
@@ -158,6 +162,17 @@ func invalid(text string) error {
 func detail(in input) string {
 	if in.Background {
 		return "in the background, until it ends or is stopped"
+	}
+	return ""
+}
+
+// reach says what an allowed command can reach that it should not.
+func (o Options) reach() string {
+	if o.Fence == nil || len(o.Hidden) == 0 {
+		return ""
+	}
+	if report, ok := o.Fence.Known(); ok && report.Veil == "" {
+		return ", and nothing on this system keeps it from Mercury's own folder"
 	}
 	return ""
 }
