@@ -178,3 +178,9 @@ func TestACommandDoesNotBeginInWhatIsHidden(t *testing.T) {
 		t.Error("it would have begun there")
 	}
 }
+
+func TestTheVeilOfMacOSDeniesWhatIsHiddenAndNothingElse(t *testing.T) {
+	if got := veilProfile([]string{`/Users/a "b"/.mercury`}); got != "(version 1)\n(allow default)\n(deny file-read* file-write* (subpath \"/Users/a \\\"b\\\"/.mercury\"))\n" {
+		t.Errorf("got %s", got)
+	}
+}
