@@ -54,7 +54,10 @@ func TestAYesForOnceIsUsedUpByOneOfTwoCallsAtOnce(t *testing.T) {
 		_, err := h.client.Answer(t.Context(), id, answer)
 		must(t, err)
 	}
-	h.until("a third question", func() bool { open := h.open(); return len(open) == 1 && open[0].ID != first.ID && open[0].ID != second.ID })
+	h.until("a third question", func() bool {
+		open := h.open()
+		return len(open) == 1 && open[0].ID != first.ID && open[0].ID != second.ID
+	})
 	if n := h.lines("ran.txt"); n != 1 {
 		t.Errorf("it ran %d times on one yes", n)
 	}
