@@ -115,6 +115,8 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 	care.engine = r.engine
 	r.jobs = profiles.jobs
 	r.engine.Handle("turn", turns.Turn)
+	r.engine.Handle(agent.CompactKind, turns.Compact)
+	r.engine.Ended("turn", turns.Grown)
 	profiles.schedules = newSchedules(current, profiles, r.engine, turns.Turn, node, kept.SafetyPoll(), o.Log)
 	profiles.files.TakesBack(schedule.UndoAct, profiles.schedules.Undo)
 	profiles.files.TakesBack(memory.UndoAct, memory.Undo)
