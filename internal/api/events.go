@@ -74,7 +74,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 			if !ok {
 				return
 			}
-			if only == "" || ev.Type == "reset" || ev.ConversationID == only {
+			if only == "" || ev.Type == "reset" || concerns(ev, only) {
 				if err := writeEvent(w, ev); err != nil {
 					return
 				}
@@ -89,6 +89,14 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+}
+
+// concerns reports whether an event is of a conversation. What works for it in
+// a fork is, but for the fork's entries: they are numbered on their own, and
+// what is said there is said in the conversation too.
+func concerns(ev engine.Event, conversation string) bool {
+	return ev.ConversationID == conversation ||
+		ev.Type != "entry" && ev.Type != "delivery" && mercury.ChatOf(ev.ConversationID) == conversation
 }
 
 func writeEvent(w http.ResponseWriter, ev engine.Event) error {

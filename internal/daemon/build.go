@@ -19,6 +19,7 @@ import (
 	"github.com/mercury-agent/mercury/internal/engine"
 	"github.com/mercury-agent/mercury/internal/intake"
 	"github.com/mercury-agent/mercury/internal/llm"
+	"github.com/mercury-agent/mercury/internal/longrun"
 	"github.com/mercury-agent/mercury/internal/memory"
 	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/sandbox"
@@ -123,6 +124,7 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 	}
 	r.engine.Handle("learn", profiles.mind.learn)
 	r.engine.Ended("", profiles.mind.ended)
+	r.engine.Ended("turn", longrun.Ended)
 	r.mind = profiles.mind
 	if err := r.mind.seed(); err != nil {
 		return nil, errors.Join(err, kept.Close())

@@ -185,7 +185,7 @@ func (i *Intake) post(ctx context.Context, m mercury.Message) (Result, error) {
 			return err
 		}
 		var err error
-		placed, err = tx.Post(in)
+		placed, err = i.place(tx, m, in)
 		return err
 	})
 	switch kind := mercury.KindOf(err); {
