@@ -393,24 +393,10 @@ func taintOf(entries []mercury.Entry, actor mercury.Actor) []string {
 		for _, s := range e.Taint {
 			add(s)
 		}
-		if e.Kind == mercury.UserEntry && lower(e.Actor, actor) {
-			add("person:" + e.Actor.Channel + "/" + e.Actor.ID)
+		if e.Kind == mercury.UserEntry && e.Actor.Below(actor) {
+			add(e.Actor.Source())
 		}
 	}
 	slices.Sort(union)
 	return union
-}
-
-// lower reports whether words of a weigh less than the rights of b.
-func lower(a, b mercury.Actor) bool {
-	return a.Role != "" && a.Role != b.Role && !a.Trusted() && rank(a.Role) > rank(b.Role)
-}
-
-func rank(r mercury.Role) int {
-	order := []mercury.Role{mercury.Owner, mercury.Admin, mercury.Schedule, mercury.BotRole, mercury.HelperRole,
-		mercury.Member, mercury.Stranger}
-	if i := slices.Index(order, r); i >= 0 {
-		return i
-	}
-	return len(order) - 2 // a role somebody defined is a member's
 }

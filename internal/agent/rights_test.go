@@ -77,3 +77,28 @@ func TestAnApprovalIsForExactlyWhatWasShown(t *testing.T) {
 		t.Errorf("marks %q", got)
 	}
 }
+
+// A stop that falls between the mark of a call and its beginning leaves a step
+// that provably did not happen and has no result. The next life says so to the
+// model; it neither runs the call nor looks at it for ever.
+func TestACallThatAStopOvertookBeforeItBeganIsToldToTheModel(t *testing.T) {
+	h := newHouse(t, llmtest.Script{Rules: []llmtest.Rule{{Match: "go", Tools: []llmtest.Call{callOf("mark", "x")}, Times: 1}}})
+	h.start()
+	id := h.say("go").RunID
+	q := h.asks(1)[0]
+	h.close()
+	h.reopen(func(s store.Store) error {
+		return s.Update(context.Background(), func(tx store.Tx) error {
+			return tx.PutStep(mercury.Step{RunID: id, Round: 1, CallID: q.CallID, Kind: stepTool, Name: "mark", Effect: mercury.Once,
+				State: mercury.StepFailed, Error: "It was cancelled before it began.", StartedAt: tx.Now(), EndedAt: tx.Now()})
+		})
+	})
+	h.start()
+	h.answer(q, mercury.AnswerOnce)
+	if run := h.ends(id); run.State != mercury.RunDone || len(h.marks()) != 0 {
+		t.Errorf("run %s, marks %q", run.State, h.marks())
+	}
+	if last := string(h.server.Requests()[1].Body); !strings.Contains(last, textNotRun) {
+		t.Errorf("the model was not told: %s", last)
+	}
+}

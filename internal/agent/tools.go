@@ -88,6 +88,12 @@ func (t *turn) decide(ctx context.Context, e mercury.Entry) *call {
 		return c
 	}
 	c.begun = journaled
+	if journaled && step.State != mercury.StepStarted {
+		// A stop overtook it before it began, or the world showed that it had
+		// not happened; the result was not written then.
+		c.say = &tool.Output{Text: textNotRun, IsError: true}
+		return c
+	}
 	if c.data.BadArgs != "" {
 		out := tool.Error("The arguments were not a JSON object, so nothing ran. Send valid JSON. Received: " + preview(c.data.BadArgs, 300))
 		c.say = &out
@@ -245,8 +251,9 @@ func (t *turn) do(ctx context.Context, c *call) error {
 		Round: e.Round, CallID: e.CallID, Kind: stepTool, Name: c.data.Tool,
 		Effect: c.prepared.Effect, Args: c.data.Args, Unknown: &unknown,
 	}
-	if step, ok := t.step(e); ok && step.State == mercury.StepDone {
-		// The tool has asked and was answered: this is a second step.
+	if step, ok := t.step(e); ok && step.State != mercury.StepStarted {
+		// The tool has asked and was answered, or did not begin: this is a
+		// second step.
 		sc.CallID, sc.Kind, sc.Effect = e.CallID+"/answer", stepWait, mercury.Read
 	}
 	switch {

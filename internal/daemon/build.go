@@ -230,6 +230,12 @@ func (r *rooms) run(ctx context.Context) error {
 		})
 	}
 	g.Go(func() error { return r.mind.warm(ctx) })
+	g.Go(func() error {
+		if !r.care.ready(ctx) {
+			return nil
+		}
+		return r.intake.KeepModes(ctx)
+	})
 	for _, p := range r.channels {
 		g.Go(func() error {
 			if !r.care.ready(ctx) {

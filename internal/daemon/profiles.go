@@ -13,6 +13,7 @@ import (
 	"github.com/mercury-agent/mercury/internal/agent"
 	"github.com/mercury-agent/mercury/internal/config"
 	"github.com/mercury-agent/mercury/internal/engine"
+	"github.com/mercury-agent/mercury/internal/intake"
 	"github.com/mercury-agent/mercury/internal/llm"
 	"github.com/mercury-agent/mercury/internal/longrun"
 	"github.com/mercury-agent/mercury/internal/mercury"
@@ -97,6 +98,9 @@ func (p *profiles) plan(c mercury.Conversation, in mercury.Input) (engine.NewRun
 		if c.Mode != "" && (c.ModeUntil.IsZero() || in.AcceptedAt.Before(c.ModeUntil)) {
 			mode, until = c.Mode, c.ModeUntil
 		}
+	}
+	if mode == permission.ModeAllowAll && !intake.Alone(c.ID, in.Actor) {
+		mode, until = permission.ModeGuided, time.Time{} // others write here too
 	}
 	return engine.NewRun{Kind: "turn", Lane: mercury.Chat, ConversationID: c.ID, Actor: in.Actor,
 		Mandate: mercury.Mandate{Actor: in.Actor, Mode: mode, ModeUntil: until, Interactive: in.Actor.Trusted(),

@@ -26,7 +26,7 @@ func builtin(i *Intake) []Command {
 		{Name: "no", Aliases: []string{"deny"}, Args: "[QUESTION]", Help: "refuse what was asked", Needs: mercury.Answer, Run: no},
 		{Name: "deliveries", Help: "messages that did not surely arrive", Needs: mercury.SeeDeliveries, Run: deliveries},
 		{Name: "permissions", Args: "[show|revoke GRANT|ask|guided|allow-all] [for 30m|2h|this run]",
-			Help: "what is granted; and how much is asked here", Roles: []mercury.Role{mercury.Owner}, Run: permissions, Complete: permissionWords},
+			Help: "what is granted; and how much is asked here", Roles: []mercury.Role{mercury.Owner}, Run: i.permissions, Complete: permissionWords},
 		{Name: "bg", Args: "[output|stop|detach JOB]", Help: "commands that run in the background here", Needs: mercury.GetPermissions, Run: i.background},
 		{Name: "schedules", Aliases: []string{"tasks"}, Args: scheduleArgs, Help: "what starts by itself, and when", Needs: mercury.ListTasks, Run: i.schedules, Complete: scheduleWords},
 		{Name: "clean", Help: "put away text from outside, so that it no longer makes things ask", Needs: mercury.GetPermissions, Run: clean},

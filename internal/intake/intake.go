@@ -63,6 +63,7 @@ type Intake struct {
 	opts     Options
 	commands registry
 	rate     *limiter
+	modes    chan time.Time // ends of modes that were chosen for a time
 }
 
 // New returns an Intake that stores what it accepts through e.
@@ -87,7 +88,7 @@ func New(e *engine.Engine, o Options) *Intake {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	i := &Intake{engine: e, opts: o, rate: newLimiter()}
+	i := &Intake{engine: e, opts: o, rate: newLimiter(), modes: make(chan time.Time, 64)}
 	i.commands = newRegistry(slices.Concat(builtin(i), memories(), o.Commands))
 	return i
 }

@@ -18,7 +18,7 @@ const modeMax = 24 * time.Hour
 
 // permissions lists what was granted, changes it, and chooses the mode of this
 // conversation.
-func permissions(tx *engine.Tx, call Call) (Reply, error) {
+func (i *Intake) permissions(tx *engine.Tx, call Call) (Reply, error) {
 	words := strings.Fields(call.Args)
 	if len(words) == 0 {
 		return listGrants(tx, call)
@@ -35,7 +35,7 @@ func permissions(tx *engine.Tx, call Call) (Reply, error) {
 		}
 		return Reply{Text: "Revoked. From now on it is asked again."}, nil
 	case permission.ModeAsk, permission.ModeGuided, permission.ModeAllowAll:
-		return setMode(tx, call, verb, strings.ToLower(strings.Join(words[1:], " ")))
+		return i.setMode(tx, call, verb, strings.ToLower(strings.Join(words[1:], " ")))
 	}
 	return Reply{}, invalid(fmt.Sprintf("%q is not known here", words[0]), "Say show, revoke ID, ask, guided, or allow-all for 30m, 2h or this run.")
 }
@@ -127,8 +127,8 @@ func Revoke(tx store.Tx, id string, by mercury.Actor) error {
 
 // setMode chooses how much is asked in this conversation, for a time, for the
 // run in hand, or until changed. It counts for the run in hand too.
-func setMode(tx *engine.Tx, call Call, mode, span string) (Reply, error) {
-	if mode == permission.ModeAllowAll && !alone(call) {
+func (i *Intake) setMode(tx *engine.Tx, call Call, mode, span string) (Reply, error) {
+	if mode == permission.ModeAllowAll && !Alone(call.Conversation, call.Actor) {
 		return Reply{}, &mercury.Error{Kind: mercury.Denied, Err: errors.New("others can write here, so not everything is allowed"),
 			Help: "Choose it in a conversation of your own."}
 	}
@@ -163,6 +163,9 @@ func setMode(tx *engine.Tx, call Call, mode, span string) (Reply, error) {
 		if err := tx.SaveConversation(c); err != nil {
 			return Reply{}, err
 		}
+		if err := i.remember(tx, c.ID, until); err != nil {
+			return Reply{}, err
+		}
 	}
 	if live {
 		run.Mandate.Mode, run.Mandate.ModeUntil = mode, until
@@ -186,14 +189,14 @@ func modeNote(mode string) string {
 	if mode != permission.ModeAllowAll {
 		return ""
 	}
-	return " What is blocked for everyone stays blocked, and text from outside still makes some things ask."
+	return " What is blocked for everyone stays blocked, and text from outside still makes some things ask, and so do commands in the background."
 }
 
-// alone reports whether nobody but the owner can write in a conversation: one
-// of this machine, or a private talk, whose place is the person.
-func alone(call Call) bool {
-	_, place, _ := strings.Cut(call.Conversation, "/")
-	return mercury.ChannelOf(call.Conversation) == "local" || call.Actor.ID != "" && place == call.Actor.ID
+// Alone reports whether nobody but who can write in a conversation: one of
+// this machine, or a private talk, whose place is the person.
+func Alone(conversation string, who mercury.Actor) bool {
+	_, place, _ := strings.Cut(conversation, "/")
+	return mercury.ChannelOf(conversation) == "local" || who.ID != "" && place == who.ID
 }
 
 // modeLine says which mode was chosen in a conversation; empty if none holds.

@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -120,5 +121,87 @@ func TestCleanPutsAwayOnlyWhatCameFromOutside(t *testing.T) {
 	}
 	if got := h.say("/clean").Reply; !strings.Contains(got, "Nothing") {
 		t.Errorf("again: %s", got)
+	}
+}
+
+// The end of a mode is told and written down, whether Mercury was there when
+// it came or not.
+func TestTheEndOfAModeIsToldAndWrittenDown(t *testing.T) {
+	h := newHouse(t, Options{})
+	told := func() (texts []string) {
+		h.view(func(tx store.Tx) error {
+			list, _, err := tx.Deliveries(store.DeliveryFilter{})
+			for _, d := range list {
+				if d.Kind == mercury.NoticeDelivery && strings.HasPrefix(d.Text, "Mode allow-all ended at ") {
+					texts = append(texts, d.Address)
+				}
+			}
+			return err
+		})
+		return texts
+	}
+	h.accept(h.alone("/permissions allow-all for 2h"))
+	next, err := h.endModes(t.Context())
+	if left := time.Until(next); err != nil || left < 119*time.Minute || len(told()) > 0 {
+		t.Fatalf("the next end is in %v, %v, told %v", left, err, told())
+	}
+	// Its time passes while nothing runs.
+	past := time.Now().Add(-time.Minute).Truncate(time.Microsecond)
+	err = h.engine.Update(t.Context(), "past", func(tx *engine.Tx) error {
+		c, err := tx.LockConversation("relay/ann")
+		if err != nil {
+			return err
+		}
+		c.ModeUntil = past
+		if err := tx.SaveConversation(c); err != nil {
+			return err
+		}
+		return h.remember(tx, c.ID, past)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // once, however often it is looked
+		if next, err := h.endModes(t.Context()); err != nil || !next.IsZero() {
+			t.Fatalf("the next end is at %v, %v", next, err)
+		}
+	}
+	if got := told(); len(got) != 1 || got[0] != "relay/ann" {
+		t.Errorf("told %v", got)
+	}
+	h.view(func(tx store.Tx) error {
+		c, err := tx.Conversation("relay/ann")
+		if err != nil || c.Mode != "" {
+			t.Errorf("the mode is %q, %v", c.Mode, err)
+		}
+		rows, _, err := tx.AuditRows(store.Page{})
+		if len(rows) != 2 || rows[0].Act != "mode" || rows[0].Verdict != "ended" || rows[1].Verdict != "allow-all" || rows[1].Actor.Role != mercury.Owner {
+			t.Errorf("the record is %+v", rows)
+		}
+		return err
+	})
+	// A mode that a person ended is not ended again, and its end is not told.
+	h.accept(h.alone("/permissions allow-all for 1h"))
+	h.accept(h.alone("/permissions ask"))
+	if next, err := h.endModes(t.Context()); err != nil || !next.IsZero() || len(told()) != 1 {
+		t.Errorf("the next end is at %v, %v, told %v", next, err, told())
+	}
+}
+
+func TestModesAreKeptUntilTheirTime(t *testing.T) {
+	h := newHouse(t, Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	gone := make(chan error, 1)
+	go func() { gone <- h.KeepModes(ctx) }()
+	events := h.engine.Bus().Subscribe(ctx, "")
+	h.accept(h.alone("/permissions allow-all for 30ms"))
+	for e := range events {
+		if d, ok := e.Data.(mercury.Delivery); ok && strings.HasPrefix(d.Text, "Mode allow-all ended") {
+			break
+		}
+	}
+	cancel()
+	if err := <-gone; err != nil {
+		t.Error(err)
 	}
 }

@@ -214,6 +214,9 @@ func (s Shelf) History() tool.Tool {
 				out.Text += fmt.Sprintf("%s %s, %s: %s\n", e.At.Local().Format("2006-01-02 15:04"), e.ConversationID, who,
 					cut(strings.Join(strings.Fields(e.Text), " "), entryShown))
 				out.Taint = union(out.Taint, e.Taint)
+				if e.Kind == mercury.UserEntry && e.Actor.Below(c.Mandate.Actor) {
+					out.Taint = union(out.Taint, []string{e.Actor.Source()})
+				}
 			}
 			return out, nil
 		},

@@ -30,6 +30,8 @@ type Access struct {
 	// Unfenced says that a RunCommand needs what no fence grants: the network,
 	// or files outside the workspace.
 	Unfenced bool `json:"unfenced,omitempty"`
+	// Background says that a RunCommand outlives its call.
+	Background bool `json:"background,omitempty"`
 }
 
 // Verdict is what the gate says. The zero value denies.

@@ -74,6 +74,7 @@ func TestTheStagesDecideInOrder(t *testing.T) {
 		{"hard blocks hold in allow-all", all, "x", sudo, nil, nil, mercury.Deny, "blocked.privilege"},
 		{"hard blocks hold against grants", all, "x", sudo, nil, granted{{ID: "1", Rule: "run:=sudo ls", Named: true}}, mercury.Deny, "blocked.privilege"},
 		{"private addresses hold in allow-all", all, "x", loopback, nil, nil, mercury.Deny, "url.private"},
+		{"allow-all is not for what runs on in the background", all, "x", mercury.Access{Kind: mercury.RunCommand, Target: "make all", Background: true}, nil, nil, mercury.Ask, "command.unknown"},
 		{"allow-all is not for bots", bot, "x", make_, nil, nil, mercury.Deny, "unattended/command.unknown"},
 		{"allow-all is not for helpers", as(mercury.HelperRole, ModeAllowAll, true), "x", make_, nil, nil, mercury.Ask, "command.unknown"},
 		{"allow-all is not for admins", as(mercury.Admin, ModeAllowAll, true), "x", make_, nil, nil, mercury.Ask, "command.unknown"},

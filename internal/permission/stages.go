@@ -237,7 +237,8 @@ func (g *Gate) mode(q Question, a mercury.Access, out finding, d *Decision) find
 			return allow("mode.guided", "it runs fenced in: no network, and it writes only in the workspace")
 		}
 	case ModeAllowAll:
-		if q.Mandate.Actor.Role == mercury.Owner && q.Mandate.Interactive {
+		// What outlives its call may outlive the mode as well.
+		if q.Mandate.Actor.Role == mercury.Owner && q.Mandate.Interactive && !a.Background {
 			return allow("mode.allow-all", "the owner chose not to be asked")
 		}
 	}

@@ -176,10 +176,6 @@ func (r ran) why(what string) string {
 	return "The " + what + " did not run: " + r.Failed
 }
 
-// ruleReads is the rule by which a command passes that can only read: it may
-// run again.
-const ruleReads = "command.argv"
-
 // command runs one command of an occurrence through the gate, once.
 func (s *Schedules) command(ctx context.Context, w *engine.Work, sch store.Schedule, callID, command string) (ran, error) {
 	return s.call(ctx, w, sch, callID, "run_command", map[string]any{"command": command}, plain)
@@ -226,12 +222,19 @@ func (s *Schedules) call(ctx context.Context, w *engine.Work, sch store.Schedule
 	case p.Question != nil:
 		return ran{}, s.ask(ctx, w, sch, *p.Question)
 	}
-	if p.Effect == mercury.Read || p.Judgement.Rule == ruleReads {
+	if p.Effect == mercury.Read || p.Judgement.Rule == tool.RuleReads {
 		step.Effect = mercury.Read
 	}
 	done, err := w.Do(ctx, step, func(ctx context.Context) (engine.StepResult, error) {
 		out, err := p.Run(ctx)
 		if err != nil {
+			return engine.StepResult{}, err
+		}
+		if err := w.View(ctx, func(tx store.Tx) error {
+			sources, err := tool.Marks(tx, p.Accesses)
+			out.Taint = slices.Concat(out.Taint, sources)
+			return err
+		}); err != nil {
 			return engine.StepResult{}, err
 		}
 		r := read(out)
@@ -240,6 +243,9 @@ func (s *Schedules) call(ctx context.Context, w *engine.Work, sch store.Schedule
 				if err := r.commit(tx); err != nil {
 					return err
 				}
+			}
+			if err := tool.Mark(tx, name, run.ID, p, slices.Concat(out.Taint, sch.Taint), out.IsError); err != nil {
+				return err
 			}
 			return tx.Audit(store.AuditRow{ID: mercury.NewID("au"), At: tx.Now(), Actor: run.Actor, Act: "judge", Subject: run.ID + "/" + callID,
 				Verdict: p.Judgement.Verdict.String(), Rule: p.Judgement.Rule, Detail: name + " " + string(args)})
@@ -277,7 +283,7 @@ func (s *Schedules) ask(ctx context.Context, w *engine.Work, sch store.Schedule,
 }
 
 // how are the remarks that run_command puts behind what a command printed.
-var how = regexp.MustCompile(`\[(exit code (\d+)|stopped: |ended by |processes it left |it ran fenced)[^\n]*\]$`)
+var how = regexp.MustCompile(`\[(exit code (\d+)|stopped: |ended by |processes it left |it ran fenced|nothing new can be made )[^\n]*\]$`)
 
 // plain takes the remarks off an output and keeps what they say.
 func plain(out tool.Output) ran {

@@ -71,7 +71,7 @@ func Run(o Options) tool.Tool {
 			if err := check(c, in); err != nil {
 				return nil, err
 			}
-			return []mercury.Access{{Kind: mercury.RunCommand, Target: in.Command, Dir: c.Folder(), Detail: detail(in), Unfenced: in.OutsideFence}}, nil
+			return []mercury.Access{{Kind: mercury.RunCommand, Target: in.Command, Dir: c.Folder(), Detail: detail(in), Unfenced: in.OutsideFence, Background: in.Background}}, nil
 		},
 		Show: func(_ context.Context, c tool.Call, in input) string {
 			return strings.TrimSpace(fmt.Sprintf("%s\n\nin %s, outside the fence%s\n%s", in.Command, c.Folder(), o.reach(), detail(in)))
