@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 
 	"github.com/mercury-agent/mercury/internal/llm"
@@ -166,4 +167,37 @@ func (h *house) answersOf(run string) (answers []mercury.Delivery) {
 		}
 	}
 	return answers
+}
+
+func TestAToolThatIsReplacedDuringItsCallEndsAsItBegan(t *testing.T) {
+	begun, release := make(chan struct{}), make(chan struct{})
+	version := func(said string, wait bool) []tool.Tool {
+		return []tool.Tool{tool.New("look", "Looks.", mercury.Read,
+			func(in lookArgs) []mercury.Access { return []mercury.Access{{Kind: mercury.ReadPath, Target: in.Path}} },
+			func(context.Context, tool.Call, lookArgs) (tool.Output, error) {
+				if wait {
+					close(begun)
+					<-release
+				}
+				return tool.Output{Text: said}, nil
+			})}
+	}
+	h := newHouse(t, llmtest.Script{Rules: []llmtest.Rule{
+		{Match: "look", Tools: []llmtest.Call{callOf("look", "y")}},
+		{After: ".", Reply: "{{tool}}"},
+	}})
+	var now atomic.Pointer[[]tool.Tool]
+	old, fresh := version("the old one", true), version("the new one", false)
+	now.Store(&old)
+	h.shape = func(p *Profile) { p.Tools = tool.NewSet(h.gate, *now.Load()...) }
+	h.start()
+	first := h.say("look")
+	<-begun
+	now.Store(&fresh)
+	close(release)
+	h.ends(first.RunID)
+	h.ends(h.say("look").RunID)
+	if got := h.answers(); fmt.Sprint(got) != "[the old one the new one]" {
+		t.Errorf("answers: %q", got)
+	}
 }

@@ -48,8 +48,8 @@ type house struct {
 	more      []tool.Tool // found with find_tools
 	now       func() time.Time
 	shape     func(*Profile) // changes the profile; may be nil
-	dieAt     int  // store update after which, or before which, the process is dead
-	before    bool // the update that kills does not reach the disk
+	dieAt     int            // store update after which, or before which, the process is dead
+	before    bool           // the update that kills does not reach the disk
 
 	engine  *engine.Engine
 	agent   *Agent

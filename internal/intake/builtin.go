@@ -32,6 +32,7 @@ func builtin(i *Intake) []Command {
 		{Name: "clean", Help: "put away text from outside, so that it no longer makes things ask", Needs: mercury.GetPermissions, Run: clean},
 		{Name: "model", Args: "[MODEL]", Help: "which model answers; with a name, another one from the next turn on", Roles: []mercury.Role{mercury.Owner}, Before: i.useModel, Run: i.model, Complete: i.modelNames},
 		{Name: "models", Args: "[PROVIDER]", Help: "what the providers offer, by their own lists", Roles: []mercury.Role{mercury.Owner}, Before: i.listModels, Run: i.models},
+		{Name: "reload", Help: "read the settings anew; work in hand ends by what it began with", Roles: []mercury.Role{mercury.Owner}, Before: i.rereads, Run: reread},
 		{Name: "undo", Args: "[yes] [RUN]", Help: "take back what the last run did to files; shows it first", Roles: []mercury.Role{mercury.Owner}, Run: i.undo},
 	}
 }
@@ -253,6 +254,20 @@ func (i *Intake) begin(tx *engine.Tx, call Call) (Reply, error) {
 	if let > 0 {
 		text += " " + messages(let, "that waited was let go.", "that waited were let go.")
 	}
+	return Reply{Text: text}, nil
+}
+
+// rereads has the settings read before the reply is recorded: they are files,
+// which no transaction can hold.
+func (i *Intake) rereads(call Call) (any, error) {
+	if i.opts.Reload == nil {
+		return nil, invalid("settings cannot be read anew here", "They are read at the next start.")
+	}
+	return i.opts.Reload(call.Context)
+}
+
+func reread(_ *engine.Tx, call Call) (Reply, error) {
+	text, _ := call.Found.(string)
 	return Reply{Text: text}, nil
 }
 

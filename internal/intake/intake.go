@@ -54,6 +54,8 @@ type Options struct {
 	Schedules *schedule.Schedules
 	// Models is who knows and chooses the models; nil: nobody.
 	Models Models
+	// Reload reads settings anew and says what changed; nil: nobody can.
+	Reload func(ctx context.Context) (string, error)
 	Log    *slog.Logger // default discards
 }
 
