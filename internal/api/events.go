@@ -91,12 +91,18 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// concerns reports whether an event is of a conversation. What works for it in
-// a fork is, but for the fork's entries: they are numbered on their own, and
-// what is said there is said in the conversation too.
+// concerns reports whether an event is of a conversation. Of what works for it
+// in a fork, the runs, their questions and how they get on are; what is said
+// there is said in the conversation too.
 func concerns(ev engine.Event, conversation string) bool {
-	return ev.ConversationID == conversation ||
-		ev.Type != "entry" && ev.Type != "delivery" && mercury.ChatOf(ev.ConversationID) == conversation
+	if ev.ConversationID == conversation {
+		return true
+	}
+	switch ev.Type {
+	case "run", "question", "phase", "tool":
+		return mercury.ChatOf(ev.ConversationID) == conversation
+	}
+	return false
 }
 
 func writeEvent(w http.ResponseWriter, ev engine.Event) error {

@@ -164,7 +164,7 @@ func TestALongRunGoesOnAfterEachAnswerUntilItSaysThatItIsDone(t *testing.T) {
 	}
 	w.until("its end", ends("it says that it is done"))
 	got := strings.Join(w.shown(), "\n")
-	want := "note: [/run 30m count]\nassistant: One.\nassistant: Two.\nassistant: Three.\nassistant: Four.\nassistant: All four are done.\nnote: The run ended after 0m: it says that it is done."
+	want := "note: [/run 30m count]\nassistant: One.\nassistant: Two.\nassistant: Three.\nassistant: Four.\nassistant: All four are done.\nnote: The run ended after 0s: it says that it is done."
 	if got != want {
 		t.Errorf("the conversation shows\n%s\nwant\n%s", got, want)
 	}

@@ -186,8 +186,11 @@ func Stop(tx *engine.Tx, r mercury.Run, by mercury.Actor) (withdrawn int, err er
 	return withdrawn, tx.CancelUnsent(r.ID, engine.ReasonStopped)
 }
 
-// Short words a duration in hours and minutes: "1h30m".
+// Short words a duration in hours and minutes, below one in seconds: "1h30m".
 func Short(d time.Duration) string {
+	if d < time.Minute {
+		return fmt.Sprintf("%ds", d/time.Second)
+	}
 	d = d.Round(time.Minute)
 	h, m := d/time.Hour, d%time.Hour/time.Minute
 	switch {
