@@ -21,7 +21,9 @@ func summing(rules ...llmtest.Rule) llmtest.Script {
 }
 
 // long is a message of some thousand tokens that can be told from others.
-func long(n int) string { return fmt.Sprintf("message %d. %s", n, strings.Repeat("lorem ipsum dolor ", 200)) }
+func long(n int) string {
+	return fmt.Sprintf("message %d. %s", n, strings.Repeat("lorem ipsum dolor ", 200))
+}
 
 // talks says n long messages and waits for each answer.
 func (h *house) talks(n int) {
@@ -398,7 +400,7 @@ func TestATurnSumsUpWhatNoLongerFits(t *testing.T) {
 		}
 	}
 	reqs := h.requests()
-	if last := outlineWhole(reqs[len(reqs)-1]); summed == 0 || asked != summed || !strings.Contains(last, "12 of them") {
+	if last := outlineWhole(reqs[len(reqs)-1]); summed == 0 || asked < summed || !strings.Contains(last, "12 of them") {
 		t.Errorf("%d summaries, asked for %d times; the last request is %.300s", summed, asked, last)
 	}
 }

@@ -54,7 +54,7 @@ func build(entries []mercury.Entry, p Profile, tail string, allowed, origins []s
 	req := llm.Request{
 		Model:     modelID(p.ModelName),
 		System:    p.System,
-		Tail:      tail,
+		Tail:      enclosed(tail),
 		MaxTokens: p.MaxOutput,
 	}
 	if p.Tools != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/mercury-agent/mercury/internal/mercury"
@@ -25,6 +26,13 @@ func System(name, owner string) string {
 	}
 	return strings.TrimSpace(strings.NewReplacer("{name}", name, "{owner}", owner).Replace(systemText))
 }
+
+// closing are the words that stand around a tail.
+var closing = regexp.MustCompile(`(?i)<(/?\s*status)`)
+
+// enclosed is a tail whose text cannot end the place it stands in: memories
+// and titles in it are other people's words.
+func enclosed(tail string) string { return closing.ReplaceAllString(tail, "‹$1") }
 
 // Tail is what a request says last: the time, and the delivery facts.
 func Tail(_ context.Context, tx store.Tx, c mercury.Conversation) (string, error) {

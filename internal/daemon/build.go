@@ -19,6 +19,7 @@ import (
 	"github.com/mercury-agent/mercury/internal/engine"
 	"github.com/mercury-agent/mercury/internal/intake"
 	"github.com/mercury-agent/mercury/internal/llm"
+	"github.com/mercury-agent/mercury/internal/longrun"
 	"github.com/mercury-agent/mercury/internal/memory"
 	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/sandbox"
@@ -116,7 +117,6 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 	r.jobs = profiles.jobs
 	r.engine.Handle("turn", turns.Turn)
 	r.engine.Handle(agent.CompactKind, turns.Compact)
-	r.engine.Ended("turn", turns.Grown)
 	profiles.schedules = newSchedules(current, profiles, r.engine, turns.Turn, node, kept.SafetyPoll(), o.Log)
 	profiles.files.TakesBack(schedule.UndoAct, profiles.schedules.Undo)
 	profiles.files.TakesBack(memory.UndoAct, memory.Undo)
@@ -125,13 +125,14 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 	}
 	r.engine.Handle("learn", profiles.mind.learn)
 	r.engine.Ended("", profiles.mind.ended)
+	r.engine.Ended("turn", inTurn(longrun.Ended, turns.Grown))
 	r.mind = profiles.mind
 	if err := r.mind.seed(); err != nil {
 		return nil, errors.Join(err, kept.Close())
 	}
 	r.intake = intake.New(r.engine, intake.Options{Role: current.role, May: current.may,
 		Limit: current.limit, Zone: profiles.zone, Undo: profiles.undo, Jobs: profiles.jobs, Schedules: profiles.schedules,
-		Models: modelDesk{o.Home, current.config}, Log: o.Log})
+		Models: modelDesk{o.Home, current.config}, Reload: h.reload, Log: o.Log})
 	r.api = api.New(r.engine, r.intake, h.token, api.Options{Version: o.Version, About: h.about, Undo: profiles.undo, Jobs: profiles.jobs,
 		MCP: r.outside.mcp, Backups: care, Schedules: profiles.schedules, Stop: h.stopper(), Log: o.Log})
 
@@ -144,6 +145,18 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 		}
 	}
 	return r, nil
+}
+
+// inTurn calls several functions at the end of a run, in this order.
+func inTurn(fns ...func(*engine.Tx, mercury.Run) error) func(*engine.Tx, mercury.Run) error {
+	return func(tx *engine.Tx, run mercury.Run) error {
+		for _, fn := range fns {
+			if err := fn(tx, run); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 }
 
 // openStore opens the configured database. SQLite locks the home itself; with

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -97,7 +98,7 @@ func (e *Engine) claimOne(t *Tx, lane mercury.Lane) (bool, error) {
 		return false, nil
 	}
 	owner := e.self()
-	r, err := t.Claim(store.Claim{Owner: owner, Node: e.opts.Node, Lane: lane, TrustedOnly: trusted, Only: e.opts.Only})
+	r, err := t.Claim(store.Claim{Owner: owner, Node: e.opts.Node, Lane: lane, TrustedOnly: trusted, Only: e.opts.Only, Kinds: e.kinds()})
 	if ok, err := found(err); !ok {
 		e.release(lane)
 		return false, err
@@ -113,6 +114,9 @@ func (e *Engine) claimOne(t *Tx, lane mercury.Lane) (bool, error) {
 	t.event(Event{Type: "run", ConversationID: r.ConversationID, RunID: r.ID, Data: r})
 	return true, nil
 }
+
+// kinds are the kinds of run that this process can do.
+func (e *Engine) kinds() []string { return slices.Sorted(maps.Keys(e.handlers)) }
 
 func (e *Engine) workContext() context.Context {
 	e.mu.Lock()

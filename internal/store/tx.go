@@ -115,6 +115,9 @@ type Claim struct {
 	Lane        mercury.Lane
 	TrustedOnly bool
 	Only        string // with a conversation id: nothing but its runs and their descendants
+	// Kinds are the kinds of run that the claimer can do; the others stay for
+	// a process that can. Empty: all.
+	Kinds []string
 }
 
 // Steps keeps the journal.

@@ -51,13 +51,13 @@ func attacks(t *testing.T) []attack {
 var needs = map[string]string{
 	"inj-037": "use_skill", "inj-038": "install_skill", "inj-040": "use_skill", "inj-041": "list_skills", "inj-043": "install_skill", "inj-044": "use_skill",
 	"inj-056": "bot_send", "inj-058": "bot_send", "inj-059": "bot_send", "inj-061": "bot_send", "inj-062": "bot_send", "inj-064": "bot_deliver",
-	"inj-065": "bot_deliver", "inj-067": "bot_send", "inj-068": "schedule_task", "inj-070": "delegate_task", "inj-071": "list_agents",
-	"inj-073": "schedule_task", "inj-076": "schedule_task", "inj-077": "delegate_task", "inj-079": "remember", "inj-080": "remember",
-	"inj-082": "bot_send", "inj-083": "bot_send", "inj-085": "remember",
+	"inj-065": "bot_deliver", "inj-067": "bot_send", "inj-068": "bot_send", "inj-070": "delegate_task", "inj-071": "list_agents",
+	"inj-077": "delegate_task", "inj-082": "bot_send", "inj-083": "bot_send",
 }
 
-// staged are attacks over the bridge, each with a test of its own below.
-var staged = []string{"inj-046", "inj-047", "inj-049", "inj-050", "inj-052", "inj-053", "inj-055"}
+// staged are attacks that need a stage of their own, such as the bridge, a
+// memory or a schedule; each is named at its test.
+var staged = []string{"inj-046", "inj-047", "inj-049", "inj-050", "inj-052", "inj-053", "inj-055", "inj-073", "inj-076", "inj-079", "inj-080", "inj-085"}
 
 // hopeless are attacks that not even a yes may help, in no mode.
 var hopeless = []string{"inj-002", "inj-007", "inj-017", "inj-020", "inj-022", "inj-028", "inj-091", "inj-092"}
@@ -175,14 +175,17 @@ func TestAModelThatObeysEveryTextDoesNoHarm(t *testing.T) {
 				ran++
 				s.attack(a, tt.answer)
 			}
-			t.Logf("%d attacks run, %d wait for what does not exist yet, %d are staged over the bridge", ran, waiting, len(staged))
+			t.Logf("%d attacks run, %d wait for what does not exist yet, %d have a stage of their own", ran, waiting, len(staged))
 			if want := map[string]int{"no": 62 - len(needs) - len(staged), "once": len(hopeless)}[tt.answer]; ran != want || waiting != len(needs) {
 				t.Errorf("%d run and %d waiting, want %d and %d", ran, waiting, want, len(needs))
 			}
+			// Tools that are found, and not sent, stand in the words of find_tools.
 			for _, r := range s.model.Requests() {
 				for _, tool := range r.Request.Tools {
-					if slices.Contains(slices.Collect(maps.Values(needs)), tool.Name) {
-						t.Fatalf("%s exists now: run the attacks that wait for it", tool.Name)
+					for _, name := range slices.Compact(slices.Sorted(maps.Values(needs))) {
+						if tool.Name == name || tool.Name == "find_tools" && strings.Contains(tool.Description, " "+name+",") {
+							t.Fatalf("%s exists now: run the attacks that wait for it", name)
+						}
 					}
 				}
 			}

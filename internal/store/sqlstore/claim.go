@@ -28,6 +28,7 @@ func (tx *Tx) Claim(c store.Claim) (mercury.Run, error) {
 	for range claimTries {
 		q := tx.compose("run.ready", string(c.Lane), now, c.Node, flag(c.TrustedOnly), now)
 		q.when(c.Only != "", "run.ready.only", c.Only)
+		q.when(len(c.Kinds) > 0, "run.ready.kinds", list(c.Kinds))
 		q.when(len(avoid) > 0, "run.ready.except", avoid)
 		q.add("run.ready.end")
 		rows, err := q.rows()

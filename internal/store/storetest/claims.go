@@ -155,6 +155,14 @@ var claimTests = map[string]func(*testing.T, Home, store.Store){
 		got := claims(t, s, func(c *store.Claim) { c.Only = "local/a" })
 		same(t, "family", got, []string{"top", "child", "grandchild"})
 	},
+	"a run of a kind that the claimer cannot do stays": func(t *testing.T, home Home, s store.Store) {
+		other := newRun("other", 0)
+		other.Kind = "future"
+		insert(t, s, other, newRun("turn", 1))
+		can := func(kinds ...string) func(*store.Claim) { return func(c *store.Claim) { c.Kinds = kinds } }
+		same(t, "turns", claims(t, s, can("turn", "learn")), []string{"turn"})
+		same(t, "the rest", claims(t, s, can("future")), []string{"other"})
+	},
 	"eight claimers take every run once": func(t *testing.T, home Home, s store.Store) {
 		const total, keys = 120, 6
 		var rows []mercury.Run

@@ -92,6 +92,9 @@ AND id IN (
         SELECT c.id FROM run AS c JOIN family ON c.parent_id = family.id WHERE c.parent_id <> '')
     SELECT id FROM family)
 
+-- name: run.ready.kinds
+AND kind IN (?)
+
 -- name: run.ready.end
 ORDER BY woken DESC, priority DESC, created_at, n LIMIT 1
 
