@@ -29,6 +29,7 @@ import (
 	"github.com/mercury-agent/mercury/internal/intake"
 	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/schedule"
+	"github.com/mercury-agent/mercury/internal/skill"
 	"github.com/mercury-agent/mercury/internal/store"
 	"github.com/mercury-agent/mercury/internal/tool/mcp"
 )
@@ -52,6 +53,8 @@ type Options struct {
 	Backups Backups
 	// MCP are the MCP servers; nil: no routes for them.
 	MCP *mcp.Client
+	// Skills are what can be learned; nil: no routes for them.
+	Skills *skill.Library
 	// Schedules start work by themselves; nil: no routes for them.
 	Schedules *schedule.Schedules
 	Log       *slog.Logger // default discards
@@ -113,6 +116,7 @@ func New(e *engine.Engine, in *intake.Intake, token string, o Options) *Server {
 	s.mcp()
 	s.backups()
 	s.schedules()
+	s.skills()
 	s.mux.HandleFunc("GET /api/events", s.events)
 	s.mux.HandleFunc("GET /api/openapi.json", s.openapi)
 	s.mux.HandleFunc("/", s.nothing)

@@ -30,6 +30,8 @@ func builtin(i *Intake) []Command {
 			Help: "what is granted; and how much is asked here", Roles: []mercury.Role{mercury.Owner}, Run: i.permissions, Complete: permissionWords},
 		{Name: "bg", Args: "[output|stop|detach JOB]", Help: "commands that run in the background here", Needs: mercury.GetPermissions, Run: i.background},
 		{Name: "schedules", Aliases: []string{"tasks"}, Args: scheduleArgs, Help: "what starts by itself, and when", Needs: mercury.ListTasks, Run: i.schedules, Complete: scheduleWords},
+		{Name: "skills", Help: "what I have learned to do", Run: i.listSkills},
+		{Name: "skill", Args: "NAME [TASK] | save", Help: "use a skill; save: make one of what we just did", Needs: mercury.MayPrompt, Run: i.oneSkill, Complete: i.skillNames},
 		{Name: "clean", Help: "put away text from outside, so that it no longer makes things ask", Needs: mercury.GetPermissions, Run: clean},
 		{Name: "model", Args: "[MODEL]", Help: "which model answers; with a name, another one from the next turn on", Roles: []mercury.Role{mercury.Owner}, Before: i.useModel, Run: i.model, Complete: i.modelNames},
 		{Name: "models", Args: "[PROVIDER]", Help: "what the providers offer, by their own lists", Roles: []mercury.Role{mercury.Owner}, Before: i.listModels, Run: i.models},
