@@ -122,7 +122,8 @@ func TestWhatAPersonAllowsHoldsAsLongAsTheySaid(t *testing.T) {
 		t.Error("a budget that is used up holds nobody back")
 	}
 	l.update(b.Once)
-	if !once("run_1") || !once("run_1") || once("run_2") {
+	first, again, other := once("run_1"), once("run_1"), once("run_2")
+	if !first || !again || other {
 		t.Error("once is not for one run")
 	}
 	l.update(b.LiftToday)
