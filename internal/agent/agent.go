@@ -17,6 +17,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/mercury-agent/mercury/internal/engine"
 	"github.com/mercury-agent/mercury/internal/llm"
 	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/store"
@@ -62,6 +63,14 @@ type Profile struct {
 	// Silent says of an answer that it is kept and shown to nobody. Nil: each
 	// is shown.
 	Silent func(text string) bool
+
+	// Next is asked in the commit of an answer whether the run goes on all the
+	// same: what it returns is said to the model, and the limits count anew.
+	// Empty, or nil: it ends.
+	Next func(mercury.Run) string
+
+	// Said joins the commit in which an answer is said. Nil: nothing does.
+	Said func(*engine.Tx, mercury.Run, mercury.Entry) error
 
 	// Image reads a picture that came with a message. Nil: pictures are only
 	// named.

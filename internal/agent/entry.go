@@ -2,9 +2,11 @@ package agent
 
 import (
 	"encoding/json"
+	"time"
 
 	"github.com/mercury-agent/mercury/internal/llm"
 	"github.com/mercury-agent/mercury/internal/mercury"
+	"github.com/mercury-agent/mercury/internal/tool"
 )
 
 // What an entry's Data holds, by kind. These shapes are on disk for as long as
@@ -43,6 +45,7 @@ type resultData struct {
 	Files   []mercury.File `json:"files,omitempty"`
 	Whole   string         `json:"whole,omitempty"` // path of the output before it was cut
 	Loads   []string       `json:"loads,omitempty"` // tools the model is told about from here on
+	Ends    *tool.End      `json:"ends,omitempty"`  // it asks that the turn ends
 }
 
 // The kinds of note the agent itself writes.
@@ -52,6 +55,7 @@ const (
 	noteFallback = "fallback" // says that another model answered
 	noteClean    = "clean"    // outside text up to Through is replaced by references
 	noteAside    = "aside"    // stands under an answer by the program's own hand
+	noteNext     = "next"     // has a run go on after an answer; limits count anew from here
 	noteStubs    = "stubs"    // tool outputs up to Through are shortened in requests
 )
 
@@ -62,6 +66,8 @@ type noteData struct {
 	Max     int     `json:"max,omitempty"`     // stubs: bytes an output keeps; 0 replaces it whole
 	Model   string  `json:"model,omitempty"`   // fallback: who answered
 	Keep    []int64 `json:"keep,omitempty"`    // summary: user entries before Through that stay as they are
+
+	Running time.Duration `json:"running,omitempty"` // next: how long the run had been in hand
 }
 
 // data decodes an entry's Data. A line nobody can read is an empty one: one

@@ -47,8 +47,9 @@ type house struct {
 	tools     []tool.Tool
 	more      []tool.Tool // found with find_tools
 	now       func() time.Time
-	dieAt     int  // store update after which, or before which, the process is dead
-	before    bool // the update that kills does not reach the disk
+	shape     func(*Profile) // changes the profile; may be nil
+	dieAt     int            // store update after which, or before which, the process is dead
+	before    bool           // the update that kills does not reach the disk
 
 	engine  *engine.Engine
 	agent   *Agent
@@ -96,11 +97,15 @@ func (h *house) Profile(context.Context, mercury.Run, mercury.Conversation) (Pro
 		}
 		chain = append(chain, llm.Model{Provider: provider, Name: model, Client: client})
 	}
-	return Profile{
+	p := Profile{
 		Name: "main", Model: llm.NewChain(chain, llm.ChainOptions{Delay: time.Millisecond}), ModelName: names[0],
 		Tools: tool.NewTieredSet(h.gate, h.tools, h.more), Limits: h.limits, Window: h.window, MaxOutput: h.maxOutput,
 		Outputs: filepath.Join(h.dir, "outputs"),
-	}, nil
+	}
+	if h.shape != nil {
+		h.shape(&p)
+	}
+	return p, nil
 }
 
 // start opens the store and runs the engine until close, or until the store

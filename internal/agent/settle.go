@@ -12,6 +12,7 @@ import (
 	"github.com/mercury-agent/mercury/internal/llm"
 	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/store"
+	"github.com/mercury-agent/mercury/internal/tool"
 )
 
 // settle stores the answer and its deliveries and ends the run, unless more
@@ -54,13 +55,123 @@ func (t *turn) settle(ctx context.Context, end ending) (ended bool, err error) {
 			Kind:      mercury.AnswerDelivery, Text: shown + aside, Files: files,
 		})
 	}
-	switch err := t.w.Settle(ctx, o, nil); {
+	switch {
+	case end.Tools != nil:
+		o.Result = encode(Result{End: EndedByTools})
+	case t.profile.Next != nil && t.restful():
+		o.Result = encode(Result{End: EndedRestful})
+	case t.profile.Next != nil:
+		o.Next = func(tx *engine.Tx, r mercury.Run) ([]mercury.Entry, error) { return t.goesOn(tx, r, o.Entries[0]) }
+	}
+	switch err := t.w.Settle(ctx, o, func(tx *engine.Tx) error { return t.ended(tx, end, o.Entries[0]) }); {
 	case errors.Is(err, engine.ErrMore):
 		return false, nil
 	case err != nil:
 		return false, err
 	}
 	return true, nil
+}
+
+// Result is what a run of kind "turn" leaves beside its answer.
+type Result struct {
+	End string `json:"end,omitempty"` // why it did not go on, when that was not its profile's choice
+}
+
+// Why a run that might have gone on ended.
+const (
+	EndedByTools = "tools"   // its tools asked for it
+	EndedRestful = "restful" // it had answered too often in a row without doing anything
+)
+
+// restfulAnswers is how many answers in a row without a call of a tool end a
+// run that would go on by itself.
+const restfulAnswers = 3
+
+// restful reports whether the answer at hand is one too many without a call.
+func (t *turn) restful() bool {
+	quiet := 1
+	for _, e := range slices.Backward(t.entries) {
+		switch {
+		case e.RunID != t.run.ID || e.Hidden:
+		case e.Kind == mercury.ToolCallEntry || e.Kind == mercury.UserEntry:
+			return quiet >= restfulAnswers
+		case e.Kind == mercury.AssistantEntry:
+			quiet++
+		}
+	}
+	return quiet >= restfulAnswers
+}
+
+// ended joins the commit that ends the run with an answer.
+func (t *turn) ended(tx *engine.Tx, end ending, answer mercury.Entry) error {
+	if t.profile.Said != nil {
+		if err := t.profile.Said(tx, t.run, answer); err != nil {
+			return err
+		}
+	}
+	if end.Tools != nil && end.Tools.Afresh {
+		return tx.Reset(t.run.ConversationID, t.run.Actor)
+	}
+	return nil
+}
+
+// goesOn has the run go on after an answer, if its profile says so.
+func (t *turn) goesOn(tx *engine.Tx, r mercury.Run, answer mercury.Entry) ([]mercury.Entry, error) {
+	text := t.profile.Next(r)
+	if text == "" {
+		return nil, nil
+	}
+	if t.profile.Said != nil {
+		if err := t.profile.Said(tx, r, answer); err != nil {
+			return nil, err
+		}
+	}
+	next := note(r.ID, noteNext, text)
+	next.Round, next.Data = answer.Round, encode(noteData{Kind: noteNext, Running: t.running()})
+	return []mercury.Entry{next}, nil
+}
+
+// endedByTools returns the end that the tools of the last round ask for: all
+// of them must, and nobody may have written since.
+func (t *turn) endedByTools() (ending, bool) {
+	round := 0
+	for _, e := range t.entries {
+		if e.RunID == t.run.ID && e.Kind == mercury.ToolCallEntry {
+			round = max(round, e.Round)
+		}
+	}
+	var calls []string
+	ends := map[string]*tool.End{}
+	for _, e := range t.entries {
+		switch {
+		case e.RunID != t.run.ID || round == 0:
+		case e.Kind == mercury.ToolCallEntry && e.Round == round:
+			calls = append(calls, e.CallID)
+		case e.Kind == mercury.ToolResultEntry && e.Round == round:
+			ends[e.CallID] = data[resultData](e).Ends
+		case e.Kind == mercury.AssistantEntry && e.Round > round,
+			e.Kind == mercury.UserEntry && len(calls) > 0 && len(ends) == len(calls):
+			return ending{}, false
+		}
+	}
+	var end tool.End
+	var texts []string
+	for _, id := range calls {
+		asked := ends[id]
+		if asked == nil {
+			return ending{}, false
+		}
+		end.Afresh = end.Afresh || asked.Afresh
+		if text := strings.TrimSpace(asked.Text); text != "" {
+			texts = append(texts, text)
+		}
+	}
+	if len(texts) == 0 {
+		return ending{}, false
+	}
+	end.Text = strings.Join(texts, "\n\n")
+	return ending{Round: round + 1, Text: end.Text, Taint: t.taint(), Tools: &end,
+		Data: assistantData{Parts: []llm.Part{{Kind: llm.Text, Text: end.Text}}}}, true
 }
 
 // aside is what the program itself says under an answer.

@@ -342,7 +342,7 @@ func (t *turn) result(c *call, out tool.Output) engine.StepResult {
 	r := engine.StepResult{
 		Output: encode(toolStep{Preview: preview(out.Text, 200)}),
 		Entries: []mercury.Entry{resultEntry(t.run.ID, c.entry.Round, c.entry.CallID, resultData{
-			Tool: c.data.Tool, Result: out.Text, IsError: out.IsError, Diff: out.Diff, Fence: out.Fence, Files: out.Files, Whole: out.Truncated, Loads: out.Loads,
+			Tool: c.data.Tool, Result: out.Text, IsError: out.IsError, Diff: out.Diff, Fence: out.Fence, Files: out.Files, Whole: out.Truncated, Loads: out.Loads, Ends: out.Ends,
 		}, out.Taint)},
 	}
 	if out.IsError {

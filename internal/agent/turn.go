@@ -197,6 +197,9 @@ func (t *turn) next(ctx context.Context) (ended bool, err error) {
 	if end, ok := t.unsettled(); ok {
 		return t.settle(ctx, end)
 	}
+	if end, ok := t.endedByTools(); ok {
+		return t.settle(ctx, end)
+	}
 	if end, stop, err := t.limit(ctx); stop || err != nil {
 		if err != nil {
 			return false, err
@@ -256,6 +259,7 @@ type ending struct {
 	State mercury.RunState `json:"state,omitempty"` // zero: done
 	Code  string           `json:"code,omitempty"`
 	Taint []string         `json:"taint,omitempty"`
+	Tools *tool.End        `json:"-"` // what the tools that ended it asked for
 }
 
 // unsettled returns the end of a turn that is journaled and whose entry is
@@ -368,12 +372,17 @@ func (t *turn) parkLimit(ctx context.Context, l limitStep, done string) error {
 	return t.park(ctx, []mercury.Question{q}, "limit reached")
 }
 
-// spent adds up the journal since the last limit that was asked about; open
-// says that there was one.
+// spent adds up the journal since the run last went on by itself, or since the
+// last limit that was asked about; open says that it is such a limit.
 func (t *turn) spent() (base limitStep, used spend, open bool) {
+	for _, e := range t.entries {
+		if d := data[noteData](e); e.Kind == mercury.NoteEntry && e.RunID == t.run.ID && d.Kind == noteNext {
+			base = limitStep{Round: e.Round, Running: d.Running}
+		}
+	}
 	for _, s := range t.journal {
 		if s.Kind == stepLimit && s.State == mercury.StepDone {
-			if l := decode[limitStep](s.Output); l.Round >= base.Round {
+			if l := decode[limitStep](s.Output); l.Round > base.Round || l.Round == base.Round && open {
 				base, open = l, true
 			}
 		}

@@ -74,7 +74,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 			if !ok {
 				return
 			}
-			if only == "" || ev.Type == "reset" || ev.ConversationID == only {
+			if only == "" || ev.Type == "reset" || concerns(ev, only) {
 				if err := writeEvent(w, ev); err != nil {
 					return
 				}
@@ -89,6 +89,20 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+}
+
+// concerns reports whether an event is of a conversation. Of what works for it
+// in a fork, the runs, their questions and how they get on are; what is said
+// there is said in the conversation too.
+func concerns(ev engine.Event, conversation string) bool {
+	if ev.ConversationID == conversation {
+		return true
+	}
+	switch ev.Type {
+	case "run", "question", "phase", "tool":
+		return mercury.ChatOf(ev.ConversationID) == conversation
+	}
+	return false
 }
 
 func writeEvent(w http.ResponseWriter, ev engine.Event) error {

@@ -54,7 +54,10 @@ var Layers = [][]Room{
 	},
 	{{"engine", "queue, journal, outbox: nothing accepted is lost"}},
 	{{"agent", "one turn: ask the model, run its tools, until it answers"}},
-	{{"schedule", "work that starts itself"}},
+	{
+		{"schedule", "work that starts itself"},
+		{"longrun", "work that goes on for a given time"},
+	},
 	{{"fleet", "bots, mail, assignments, helpers"}},
 	{{"intake", "what becomes of an arriving message; commands"}},
 	{{"api", "HTTP, events, cockpit, client"}},

@@ -19,6 +19,7 @@ import (
 	"github.com/mercury-agent/mercury/internal/engine"
 	"github.com/mercury-agent/mercury/internal/intake"
 	"github.com/mercury-agent/mercury/internal/llm"
+	"github.com/mercury-agent/mercury/internal/longrun"
 	"github.com/mercury-agent/mercury/internal/memory"
 	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/sandbox"
@@ -123,13 +124,14 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 	}
 	r.engine.Handle("learn", profiles.mind.learn)
 	r.engine.Ended("", profiles.mind.ended)
+	r.engine.Ended("turn", longrun.Ended)
 	r.mind = profiles.mind
 	if err := r.mind.seed(); err != nil {
 		return nil, errors.Join(err, kept.Close())
 	}
 	r.intake = intake.New(r.engine, intake.Options{Role: current.role, May: current.may,
 		Limit: current.limit, Zone: profiles.zone, Undo: profiles.undo, Jobs: profiles.jobs, Schedules: profiles.schedules,
-		Models: modelDesk{o.Home, current.config}, Log: o.Log})
+		Models: modelDesk{o.Home, current.config}, Reload: h.reload, Log: o.Log})
 	r.api = api.New(r.engine, r.intake, h.token, api.Options{Version: o.Version, About: h.about, Undo: profiles.undo, Jobs: profiles.jobs,
 		MCP: r.outside.mcp, Backups: care, Schedules: profiles.schedules, Stop: h.stopper(), Log: o.Log})
 

@@ -72,6 +72,9 @@ type House struct {
 	stop     chan struct{}         // closed once the API was asked to end the house
 	stopping sync.Once
 
+	followed sync.Once
+	follower *live // set by followed
+
 	inUse atomic.Pointer[config.Config] // since the last change; nil: the one it was opened with
 
 	mu       sync.Mutex

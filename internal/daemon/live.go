@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/mercury-agent/mercury/internal/config"
 	"github.com/mercury-agent/mercury/internal/mercury"
@@ -31,6 +33,7 @@ type live struct {
 	// files hold.
 	degraded bool
 
+	mu     sync.Mutex // one look at a time
 	said   string
 	waited []string
 }
@@ -39,30 +42,51 @@ type live struct {
 // stop: a restart reads them.
 func (l *live) run(ctx context.Context) {
 	if !l.degraded { // else the broken file was said already
-		l.look(ctx) // for what changed while the house was built
+		_, _ = l.look(ctx) // for what changed while the house was built; it says itself what is wrong
 	}
 	files := []string{l.source.Home.Config(), l.source.Home.Env()}
-	if err := watch(ctx, files, func() { l.look(ctx) }); err != nil {
+	if err := watch(ctx, files, func() { _, _ = l.look(ctx) }); err != nil {
 		l.log.Warn("changes of the configuration are not seen until the next start", "err", err)
 	}
 }
 
-// look reads the files and takes up what changed.
-func (l *live) look(ctx context.Context) {
+// Reload reads the files now and says what became of them. A file that cannot
+// be used changes nothing and is the error.
+func (l *live) Reload(ctx context.Context) (string, error) {
+	keys, err := l.look(ctx)
+	if err != nil {
+		return "", &mercury.Error{Kind: mercury.Invalid, Err: fmt.Errorf("the configuration cannot be used, so the former one stays in use: %w", err), Help: mercury.HelpOf(err)}
+	}
+	text := "Read anew: nothing has changed."
+	if len(keys) > 0 {
+		text = "Read anew: " + strings.Join(keys, ", ") + ". Work in hand ends by what it began with."
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.waited) > 0 {
+		text += " Waits for the next start: " + strings.Join(l.waited, ", ") + "."
+	}
+	return text, nil
+}
+
+// look reads the files and takes up what changed, whose keys it returns.
+func (l *live) look(ctx context.Context) ([]string, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	c, err := l.read()
 	if err != nil {
 		l.refuse(err)
-		return
+		return nil, err
 	}
 	keys := config.Changed(l.now, c)
 	if len(keys) == 0 {
 		l.show("", l.waited)
-		return
+		return nil, nil
 	}
 	waiting, err := l.take(ctx, c)
 	if err != nil {
 		l.refuse(err)
-		return
+		return nil, err
 	}
 	l.now = c
 	l.log.Info("configuration taken up", "keys", strings.Join(keys, ", "), "waiting", strings.Join(waiting, ", "))
@@ -70,6 +94,7 @@ func (l *live) look(ctx context.Context) {
 	if err := c.Keep(); err != nil {
 		l.log.Warn("the configuration was not kept for a later start", "err", err)
 	}
+	return keys, nil
 }
 
 // errHalf says that a file seems to be in the middle of being written: reading

@@ -109,3 +109,26 @@ func TestAModelThatWasFoundStaysWhenTheFileNamesNone(t *testing.T) {
 		t.Errorf("took %d, said %q", len(r.taken), r.problems)
 	}
 }
+
+func TestAReloadByHandSaysWhatItDid(t *testing.T) {
+	r := startLive(t, working)
+	says := func(want string) {
+		t.Helper()
+		text, err := r.Reload(t.Context())
+		if err != nil {
+			text = err.Error()
+		}
+		if !strings.Contains(text, want) {
+			t.Errorf("it says %q, want %q in it", text, want)
+		}
+	}
+	says("nothing has changed")
+	write(t, r.source.Home.Config(), strings.Replace(working, "One", "Two", 1)+"web: { listen: \"127.0.0.1:1\" }\n")
+	says("name")
+	says("Waits for the next start: web.listen")
+	write(t, r.source.Home.Config(), "permisions: {}\n")
+	says("the former one stays in use")
+	if r.now.Name != "Two" {
+		t.Errorf("in use is %q", r.now.Name)
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"github.com/mercury-agent/mercury/internal/engine"
 	"github.com/mercury-agent/mercury/internal/intake"
 	"github.com/mercury-agent/mercury/internal/llm"
+	"github.com/mercury-agent/mercury/internal/longrun"
 	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/permission"
 	"github.com/mercury-agent/mercury/internal/sandbox"
@@ -103,7 +104,7 @@ func (p *profiles) plan(c mercury.Conversation, in mercury.Input) (engine.NewRun
 	}
 	return engine.NewRun{Kind: "turn", Lane: mercury.Chat, ConversationID: c.ID, Actor: in.Actor,
 		Mandate: mercury.Mandate{Actor: in.Actor, Mode: mode, ModeUntil: until, Interactive: in.Actor.Trusted(),
-			Tools: p.roles.Tools(in.Actor.Role, p.tools.Names()), Scopes: p.scopes, Workspace: p.workspace, Destination: c.ID}}, nil
+			Tools: p.roles.Tools(in.Actor.Role, p.tools.Names()), Scopes: p.scopes, Workspace: p.workspace, Destination: mercury.ChatOf(c.ID)}}, nil
 }
 
 // Profile returns the main agent; it answers every conversation.
@@ -122,7 +123,11 @@ func (p *profiles) Profile(ctx context.Context, run mercury.Run, c mercury.Conve
 	}
 	provider, _, _ := config.SplitModel(p.config.Model)
 	service := p.config.Providers[provider]
-	set, err := p.belted(ctx)
+	var more []tool.Tool
+	if !run.Deadline.IsZero() {
+		more = append(more, longrun.Tool())
+	}
+	set, err := p.belted(ctx, more...)
 	if err != nil {
 		return agent.Profile{}, err
 	}
@@ -137,6 +142,7 @@ func (p *profiles) Profile(ctx context.Context, run mercury.Run, c mercury.Conve
 	if run.Kind == schedule.Kind {
 		profile.Patience, profile.Hush, profile.Silent = schedule.QuestionLife, p.hush, schedule.Acknowledgement
 	}
+	longrun.Shape(&profile, run, c, time.Now)
 	return profile, p.mind.complete(ctx, &profile, run, c)
 }
 

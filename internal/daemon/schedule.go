@@ -51,12 +51,17 @@ func (p *profiles) heartbeat() (string, error) {
 	return string(b), err
 }
 
-// belted are the tools of the main agent, behind the gate.
-func (p *profiles) belted(ctx context.Context) (*tool.Set, error) {
-	if p.outside == nil {
-		return p.tools, nil
+// belted are the tools of the main agent, behind the gate,
+// and what one run has besides.
+func (p *profiles) belted(ctx context.Context, more ...tool.Tool) (*tool.Set, error) {
+	core := append(slices.Clip(p.core), more...)
+	switch {
+	case p.outside != nil:
+		return p.outside.tools(ctx, p.gate, core, p.more)
+	case len(more) > 0:
+		return tool.NewTieredSet(p.gate, core, p.more), nil
 	}
-	return p.outside.tools(ctx, p.gate, p.core, p.more)
+	return p.tools, nil
 }
 
 // zoneName is the IANA name of a zone, of the machine's as well.

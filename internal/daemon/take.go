@@ -161,6 +161,11 @@ func (h *House) live() *live {
 	if !h.opts.Follow {
 		return nil
 	}
+	h.followed.Do(func() { h.follower = h.newFollower() })
+	return h.follower
+}
+
+func (h *House) newFollower() *live {
 	return &live{source: config.Source{Home: h.opts.Home}, now: h.opts.Config, take: h.take, log: h.opts.Log, degraded: len(h.opts.Problems) > 0,
 		say: func(problem string, waiting []string) {
 			h.mu.Lock()
@@ -168,4 +173,14 @@ func (h *House) live() *live {
 			// What was wrong at the start is over once the files were read anew.
 			h.unread, h.waiting, h.reread = problem, waiting, true
 		}}
+}
+
+// reload reads the configuration anew because somebody asks for it.
+func (h *House) reload(ctx context.Context) (string, error) {
+	l := h.live()
+	if l == nil {
+		return "", &mercury.Error{Kind: mercury.Invalid, Err: errors.New("this Mercury keeps the configuration it began with"),
+			Help: "It runs for one question only; a Mercury that stays follows its files."}
+	}
+	return l.Reload(ctx)
 }

@@ -298,6 +298,21 @@ func (t *Tx) Withdraw(conversationID, reason string) (int, error) {
 	return n, nil
 }
 
+// Reset hides what stands in a conversation so far from the model. Nothing is
+// removed.
+func (t *Tx) Reset(conversationID string, by mercury.Actor) error {
+	entries, err := t.Append(conversationID, mercury.Entry{Kind: mercury.ResetEntry, Actor: by})
+	if err != nil {
+		return err
+	}
+	c, err := t.LockConversation(conversationID)
+	if err != nil {
+		return err
+	}
+	c.Head = entries[0].Seq
+	return t.SaveConversation(c)
+}
+
 // steersOf returns what of a queue joins a run of this actor.
 func steersOf(queue []mercury.Input, a mercury.Actor) []mercury.Input {
 	var out []mercury.Input

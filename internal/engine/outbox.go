@@ -342,3 +342,29 @@ func (e *Engine) nextSend(ctx context.Context, channels []string, now time.Time)
 	})
 	return first, err
 }
+
+// CancelUnsent takes back the answers of a run that nobody has begun to send.
+func (t *Tx) CancelUnsent(runID, reason string) error {
+	list, _, err := t.Deliveries(store.DeliveryFilter{RunID: runID, Page: store.Page{Limit: 1000},
+		States: []mercury.DeliveryState{mercury.DeliveryPending, mercury.DeliveryHeld}})
+	if err != nil {
+		return err
+	}
+	for _, d := range list {
+		if d.Kind != mercury.AnswerDelivery {
+			continue
+		}
+		if d, err = t.LockDelivery(d.ID); err != nil {
+			return err
+		}
+		if d.State != mercury.DeliveryPending && d.State != mercury.DeliveryHeld {
+			continue
+		}
+		d.State, d.Reason, d.SettledAt = mercury.DeliveryCancelled, reason, t.Now()
+		if err := t.SaveDelivery(d); err != nil {
+			return err
+		}
+		t.event(Event{Type: "delivery", ConversationID: d.ConversationID, RunID: d.RunID, Data: d})
+	}
+	return nil
+}

@@ -23,6 +23,11 @@ type Outcome struct {
 	Result json.RawMessage  // for a parent
 	Code   string           // failed, dead: such as "limit_steps"
 	Error  string           // failed, dead: for a person; empty: Options.Failure says it
+
+	// Next is asked in the commit whether a run that would be done goes on all
+	// the same, though nobody wrote meanwhile: what it returns is appended, the
+	// answer goes out, and Settle returns ErrMore. Nil, or no entries: it ends.
+	Next func(*Tx, mercury.Run) ([]mercury.Entry, error)
 }
 
 // Reasons for holding an answer or leaving an input without one.
@@ -45,7 +50,8 @@ const (
 //
 // If a steer arrived meanwhile, a run that would be done goes on instead: the
 // commit stores the entries, holds the answer as a draft, places the steers,
-// and Settle returns ErrMore without calling fn.
+// and Settle returns ErrMore without calling fn. The same happens, but for the
+// held answer, when Next has it go on.
 //
 // A failed or dead outcome also tells the run's person.
 func (w *Work) Settle(ctx context.Context, o Outcome, fn func(*Tx) error) error {
@@ -75,6 +81,17 @@ func (w *Work) Settle(ctx context.Context, o Outcome, fn func(*Tx) error) error 
 		if more {
 			t.witness = nil
 			return t.placeSteers(*r, queue)
+		}
+		if o.State == mercury.RunDone && o.Next != nil {
+			next, err := o.Next(t, *r)
+			if err != nil {
+				return err
+			}
+			if more = len(next) > 0; more {
+				t.witness = nil
+				_, err := t.append(r.ConversationID, next...)
+				return err
+			}
 		}
 		if fn != nil {
 			if err := fn(t); err != nil {

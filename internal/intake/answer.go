@@ -19,7 +19,7 @@ import (
 func (i *Intake) answer(ctx context.Context, m mercury.Message) (Result, bool, error) {
 	var open mercury.Question
 	err := i.engine.View(ctx, func(tx store.Tx) error {
-		questions, err := tx.OpenQuestions(m.Conversation)
+		questions, err := openQuestions(tx, m.Conversation)
 		for _, q := range questions {
 			if (q.Kind == "text" || q.Kind == "choice") && mayAnswer(q, m.Sender) {
 				open = q

@@ -19,6 +19,7 @@ func builtin(i *Intake) []Command {
 		{Name: "status", Help: "what is going on here", Run: status},
 		{Name: "stop", Needs: mercury.MayStop, Help: "stop the work of this conversation; what waits is answered next", Run: stop},
 		{Name: "new", Needs: mercury.MayReset, Aliases: []string{"clear"}, Help: "begin afresh: earlier messages are kept but no longer used", Run: i.begin},
+		{Name: "run", Args: "TIME [TASK]", Help: "work on by itself for a time such as 30m or 1h30m; again: until another time", Needs: mercury.MayPrompt, Roles: []mercury.Role{mercury.Admin}, Run: longRun, Complete: runTimes},
 		{Name: "runs", Args: "[N]", Help: "the latest runs of this conversation", Run: runs},
 		{Name: "questions", Help: "what waits for a decision", Needs: mercury.GetPermissions, Run: questions},
 		{Name: "yes", Aliases: []string{"approve"}, Args: "[once|run|hour|always] [QUESTION]", Help: "allow what was asked", Needs: mercury.Answer, Run: yes, Complete: grantWords},
@@ -31,6 +32,7 @@ func builtin(i *Intake) []Command {
 		{Name: "clean", Help: "put away text from outside, so that it no longer makes things ask", Needs: mercury.GetPermissions, Run: clean},
 		{Name: "model", Args: "[MODEL]", Help: "which model answers; with a name, another one from the next turn on", Roles: []mercury.Role{mercury.Owner}, Before: i.useModel, Run: i.model, Complete: i.modelNames},
 		{Name: "models", Args: "[PROVIDER]", Help: "what the providers offer, by their own lists", Roles: []mercury.Role{mercury.Owner}, Before: i.listModels, Run: i.models},
+		{Name: "reload", Help: "read the settings anew; work in hand ends by what it began with", Roles: []mercury.Role{mercury.Owner}, Before: i.rereads, Run: reread},
 		{Name: "undo", Args: "[yes] [RUN]", Help: "take back what the last run did to files; shows it first", Roles: []mercury.Role{mercury.Owner}, Run: i.undo},
 	}
 }
@@ -80,7 +82,12 @@ func status(tx *engine.Tx, call Call) (Reply, error) {
 	if waiting > 0 {
 		b.WriteString("\n" + messages(waiting, "waits its turn.", "wait their turn."))
 	}
-	open, err := tx.OpenQuestions(call.Conversation)
+	long, err := longLine(tx, call.Conversation)
+	if err != nil {
+		return Reply{}, err
+	}
+	b.WriteString(long)
+	open, err := openQuestions(tx, call.Conversation)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -177,6 +184,9 @@ func orElse(s, other string) string {
 }
 
 func stop(tx *engine.Tx, call Call) (Reply, error) {
+	if reply, ended, err := stopLong(tx, call); ended || err != nil {
+		return reply, err
+	}
 	run, err := tx.LiveRun(call.Conversation)
 	if errors.Is(err, store.ErrNotFound) {
 		return Reply{Text: "Nothing is running here."}, nil
@@ -212,6 +222,9 @@ func theirs(run mercury.Run, a mercury.Actor) error {
 // begin ends the conversation's work, lets go of what waits in its inbox, and
 // hides what came before from the model.
 func (i *Intake) begin(tx *engine.Tx, call Call) (Reply, error) {
+	if _, _, err := stopLong(tx, call); err != nil {
+		return Reply{}, err
+	}
 	run, err := tx.LiveRun(call.Conversation)
 	live := err == nil
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -234,22 +247,27 @@ func (i *Intake) begin(tx *engine.Tx, call Call) (Reply, error) {
 			return Reply{}, err
 		}
 	}
-	entries, err := tx.Append(call.Conversation, mercury.Entry{Kind: mercury.ResetEntry, Actor: call.Actor})
-	if err != nil {
-		return Reply{}, err
-	}
-	c, err := tx.LockConversation(call.Conversation)
-	if err != nil {
-		return Reply{}, err
-	}
-	c.Head = entries[0].Seq
-	if err := tx.SaveConversation(c); err != nil {
+	if err := tx.Reset(call.Conversation, call.Actor); err != nil {
 		return Reply{}, err
 	}
 	text := "A fresh start. Earlier messages are kept; I no longer look at them."
 	if let > 0 {
 		text += " " + messages(let, "that waited was let go.", "that waited were let go.")
 	}
+	return Reply{Text: text}, nil
+}
+
+// rereads has the settings read before the reply is recorded: they are files,
+// which no transaction can hold.
+func (i *Intake) rereads(call Call) (any, error) {
+	if i.opts.Reload == nil {
+		return nil, invalid("settings cannot be read anew here", "They are read at the next start.")
+	}
+	return i.opts.Reload(call.Context)
+}
+
+func reread(_ *engine.Tx, call Call) (Reply, error) {
+	text, _ := call.Found.(string)
 	return Reply{Text: text}, nil
 }
 
@@ -319,7 +337,7 @@ func no(tx *engine.Tx, call Call) (Reply, error) {
 // conversation.
 func settle(tx *engine.Tx, call Call, ids []string, answer string) (Reply, error) {
 	if len(ids) == 0 {
-		open, err := tx.OpenQuestions(call.Conversation)
+		open, err := openQuestions(tx, call.Conversation)
 		if err != nil {
 			return Reply{}, err
 		}

@@ -54,6 +54,8 @@ type Options struct {
 	Schedules *schedule.Schedules
 	// Models is who knows and chooses the models; nil: nobody.
 	Models Models
+	// Reload reads settings anew and says what changed; nil: nobody can.
+	Reload func(ctx context.Context) (string, error)
 	Log    *slog.Logger // default discards
 }
 
@@ -186,7 +188,7 @@ func (i *Intake) post(ctx context.Context, m mercury.Message) (Result, error) {
 			return err
 		}
 		var err error
-		placed, err = tx.Post(in)
+		placed, err = i.place(tx, m, in)
 		return err
 	})
 	switch kind := mercury.KindOf(err); {

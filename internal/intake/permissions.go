@@ -150,7 +150,7 @@ func (i *Intake) setMode(tx *engine.Tx, call Call, mode, span string) (Reply, er
 	if err != nil {
 		return Reply{}, err
 	}
-	run, err := tx.LiveRun(call.Conversation)
+	run, err := workOf(tx, call.Conversation)
 	live := err == nil && run.Actor.Role == mercury.Owner
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return Reply{}, err

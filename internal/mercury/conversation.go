@@ -32,6 +32,17 @@ func LocalConversation(name string) string {
 	return "local/" + name
 }
 
+// ForkMark stands in the id of a fork between the conversation it works for and
+// its own name.
+const ForkMark = "/~"
+
+// ChatOf returns the conversation that a fork works for; of any other
+// conversation itself.
+func ChatOf(id string) string {
+	chat, _, _ := strings.Cut(id, ForkMark)
+	return chat
+}
+
 // ChannelOf returns the channel half of a conversation id or an address.
 func ChannelOf(address string) string {
 	channel, _, _ := strings.Cut(address, "/")

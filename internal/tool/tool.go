@@ -141,6 +141,10 @@ type Output struct {
 	// becomes the result.
 	Question *mercury.Question
 
+	// Ends asks that the turn ends here, without another request. It does when
+	// every call of the round asks for it and nobody has written meanwhile.
+	Ends *End
+
 	// Commit, if not nil, joins the transaction that stores this result: a
 	// change of our own state is made exactly when the call is done.
 	Commit func(store.Tx) error
@@ -150,6 +154,12 @@ type Output struct {
 
 	Taint     []string // outside sources in Text
 	Truncated string   // path of the whole text, when Text is only part of it
+}
+
+// An End is how a tool ends a turn.
+type End struct {
+	Text   string `json:"text"`             // the answer
+	Afresh bool   `json:"afresh,omitempty"` // the work is handed over: what stands here is no longer shown to the model
 }
 
 // Error returns an output that tells the model what went wrong.

@@ -289,7 +289,7 @@ func (l *Line) catchUp(ctx context.Context) {
 		return
 	}
 	for _, q := range questions.Items {
-		if q.ConversationID == l.Conversation {
+		if mercury.ChatOf(q.ConversationID) == l.Conversation {
 			l.question(q)
 		}
 	}
