@@ -192,7 +192,7 @@ func memoryClearCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				fmt.Fprintf(c.OutOrStdout(), "this deletes %s for good; `mercury memory clear --yes` does it, `mercury memory export` writes them out before\n",
+				fmt.Fprintf(c.OutOrStdout(), "this deletes everything remembered, %s, for good; `mercury memory clear --yes` does it, `mercury memory export` writes them out before\n",
 					mercury.Count(o.Conscious+o.Subconscious+o.Superseded+o.Forgotten, "memory", "memories"))
 				return nil
 			}

@@ -195,7 +195,7 @@ func clearMemories(tx store.Tx, scope, word string, by mercury.Actor) (string, e
 	}
 	n := o.Conscious + o.Subconscious + o.Superseded + o.Forgotten
 	if !strings.EqualFold(word, "yes") {
-		return fmt.Sprintf("This deletes %s for good; nothing brings them back. /memory clear yes does it.", mercury.Count(n, "memory", "memories")), nil
+		return fmt.Sprintf("This deletes everything I remember, %s, for good; nothing brings them back. /memory clear yes does it.", mercury.Count(n, "memory", "memories")), nil
 	}
 	if n, err = memory.Clear(tx, scope, by); err != nil {
 		return "", err
