@@ -1,6 +1,9 @@
 package agent
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"slices"
 
 	"github.com/mercury-agent/mercury/internal/llm"
@@ -177,10 +180,10 @@ func (t *turn) cut(entries []mercury.Entry, budget, level int) (mark mercury.Ent
 	through := shown[at].Seq - 1
 	d := noteData{Through: through}
 	head = through + 1
-	text := tellCut
+	text := cmp.Or(t.summary, tellCut)
 	for _, e := range shown {
 		switch {
-		case e.Kind == mercury.SummaryEntry && e.Text != tellCut:
+		case e.Kind == mercury.SummaryEntry && e.Text != tellCut && t.summary == "":
 			text = e.Text
 		case e.Kind == mercury.UserEntry && e.RunID == t.run.ID && e.Seq <= through:
 			d.Keep = append(d.Keep, e.Seq)
@@ -189,6 +192,34 @@ func (t *turn) cut(entries []mercury.Entry, budget, level int) (mark mercury.Ent
 	}
 	mark = mercury.Entry{Kind: mercury.SummaryEntry, RunID: t.run.ID, Text: text, Data: encode(d), Taint: t.taint()}
 	return mark, head, true
+}
+
+// summarised puts a summary in the place of what a request that is too long
+// leaves out. A turn asks for one in front of a request, never after a
+// refusal, and goes on without it when the model has none to give.
+func (t *turn) summarised(ctx context.Context, round int, s shape) (shape, error) {
+	if s.head == 0 {
+		return s, nil
+	}
+	cut := data[noteData](s.marks[len(s.marks)-1])
+	shown, _ := visible(t.entries)
+	out := slices.DeleteFunc(shown, func(e mercury.Entry) bool { return e.Seq > cut.Through || slices.Contains(cut.Keep, e.Seq) })
+	if weigh(out) < leastTokens {
+		return s, nil
+	}
+	t.phase("shortening", "")
+	text, err := summariser{agent: t.agent, w: t.w, profile: t.profile, conversation: t.run.ConversationID, round: round}.summarise(ctx, out)
+	switch {
+	case err == nil:
+	case ctx.Err() != nil || llm.ClassOf(err) == "" && !errors.Is(err, errNoSummary):
+		return s, err
+	default:
+		t.agent.opts.Log.Info("a conversation is cut without a summary", "conversation", t.run.ConversationID, "err", err)
+		text = mechanical(out)
+	}
+	t.summary = text
+	defer func() { t.summary = "" }()
+	return t.fit(s.level, 0)
 }
 
 // boundary moves a cut to where a turn begins, or a round when only that

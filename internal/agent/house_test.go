@@ -127,6 +127,8 @@ func (h *house) start() {
 		},
 	})
 	h.engine.Handle("turn", h.agent.Turn)
+	h.engine.Handle(CompactKind, h.agent.Compact)
+	h.engine.Ended("turn", h.agent.Grown)
 	go func() {
 		defer close(h.ended)
 		if err := h.engine.Run(ctx); err != nil && !errors.Is(err, errDead) && !errors.Is(err, context.Canceled) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/mercury-agent/mercury/internal/engine"
 	"github.com/mercury-agent/mercury/internal/llm"
@@ -12,15 +13,20 @@ import (
 	"github.com/mercury-agent/mercury/internal/store"
 )
 
-// reserve is the ledger row committed before a call: what it may cost at most.
-// One that is never settled, because the process died, counts as it stands.
+// reserve is the ledger row of the turn's next call.
 func (t *turn) reserve(s shape) store.LedgerRow {
-	provider, model, _ := strings.Cut(t.profile.ModelName, "/")
+	return reservation(t.run, t.run.ConversationID, t.profile, "turn", s.size, s.request.MaxTokens, t.agent.opts.Now())
+}
+
+// reservation is the ledger row committed before a call of a run: what it may
+// cost at most. One that is never settled, because the process died, counts as
+// it stands.
+func reservation(run mercury.Run, conversation string, p Profile, purpose string, input, output int, at time.Time) store.LedgerRow {
+	provider, model, _ := strings.Cut(p.ModelName, "/")
 	return store.LedgerRow{
-		ID: mercury.NewID("lg"), RunID: t.run.ID, ConversationID: t.run.ConversationID,
-		Profile: t.profile.Name, Purpose: "turn", Provider: provider, Model: model, State: "reserved",
-		Usage: mercury.Usage{Input: int64(s.size), Output: int64(s.request.MaxTokens), Estimated: true},
-		At:    t.agent.opts.Now(),
+		ID: mercury.NewID("lg"), RunID: run.ID, ConversationID: conversation,
+		Profile: p.Name, Purpose: purpose, Provider: provider, Model: model, State: "reserved",
+		Usage: mercury.Usage{Input: int64(input), Output: int64(output), Estimated: true}, At: at,
 	}
 }
 
@@ -68,9 +74,9 @@ func putRows(rows []store.LedgerRow, before func(*engine.Tx) error) func(*engine
 
 // settleFailed replaces the reservation of a step in which no model answered
 // by what its calls have cost.
-func (t *turn) settleFailed(ctx context.Context, reserved store.LedgerRow, failed []llm.Attempt) error {
+func settleFailed(ctx context.Context, w *engine.Work, reserved store.LedgerRow, failed []llm.Attempt) error {
 	rows := append(failedRows(reserved, failed), settled(reserved, "", "", mercury.Usage{}))
-	return t.w.Update(ctx, "agent.failed_call", putRows(rows, func(*engine.Tx) error { return nil }))
+	return w.Update(ctx, "agent.failed_call", putRows(rows, func(*engine.Tx) error { return nil }))
 }
 
 // usageOf is what a call cost, estimated where the provider did not say.

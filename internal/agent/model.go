@@ -21,10 +21,14 @@ func (t *turn) ask(ctx context.Context) error {
 	if err != nil {
 		return t.outage(ctx, round, err)
 	}
+	if s, err = t.summarised(ctx, round, s); err != nil {
+		return err
+	}
 	t.phase("thinking", "")
 	reserved := t.reserve(s)
 	t.reserved = &reserved
 	var failed []llm.Attempt
+	t.refusal = nil
 	_, err = t.w.Do(ctx, engine.StepCall{
 		Round: round, CallID: stepModel, Kind: stepModel, Name: t.profile.ModelName, Effect: mercury.Read, Reserve: &reserved,
 	}, func(ctx context.Context) (engine.StepResult, error) {
@@ -38,6 +42,9 @@ func (t *turn) ask(ctx context.Context) error {
 		row := settled(reserved, response.Provider, response.Model, result.Usage)
 		result.Ledger = &row
 		result.Commit = putRows(failedRows(reserved, failed), result.Commit)
+		if t.refusal != nil {
+			result.Commit = both(learnWindow(t.refusal), result.Commit)
+		}
 		return result, nil
 	})
 	if err == nil {
@@ -48,10 +55,20 @@ func (t *turn) ask(ctx context.Context) error {
 		return t.brokenOff(ctx, err)
 	}
 	t.reserved = nil
-	if err := t.settleFailed(ctx, reserved, failed); err != nil {
+	if err := settleFailed(ctx, t.w, reserved, failed); err != nil {
 		return err
 	}
 	return t.outage(ctx, round, err)
+}
+
+// both joins two changes of a commit; the second may be nil.
+func both(a, b func(*engine.Tx) error) func(*engine.Tx) error {
+	return func(tx *engine.Tx) error {
+		if err := a(tx); err != nil || b == nil {
+			return err
+		}
+		return b(tx)
+	}
 }
 
 // awaited reports whether a person waits for this very call, rather than for
@@ -97,8 +114,9 @@ func (t *turn) stream(ctx context.Context, s shape, awaited bool) (shape, llm.Re
 			// What was refused is larger than the window, whatever we were
 			// told its size is.
 			t.profile.Window = min(t.profile.Window, s.size)
-			if named := llmError(err).Limit; named > 0 {
-				t.profile.Window = min(t.profile.Window, named)
+			if e := llmError(err); e.Limit > 0 {
+				t.profile.Window = min(t.profile.Window, e.Limit)
+				t.refusal = e
 			}
 			shorter, tooLong := t.fit(min(s.level+1, levelBare), s.size)
 			if tooLong != nil || refused == maxRefused {

@@ -57,6 +57,8 @@ type turn struct {
 	questions    map[string]mercury.Question // newest by call id
 	streamed     strings.Builder             // text of the model call in hand
 	reserved     *store.LedgerRow            // its row in the ledger
+	refusal      *llm.Error                  // names the window of a model
+	summary      string                      // stands for what the next cut leaves out; empty: nothing but a mark
 }
 
 // begin reads who answers, and keeps what an earlier claim had streamed.
@@ -68,11 +70,9 @@ func (t *turn) begin(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read conversation: %w", err)
 	}
-	profile, err := t.agent.profiles.Profile(ctx, t.run, t.conversation)
-	if err != nil {
-		return fmt.Errorf("find profile: %w", err)
+	if t.profile, err = t.agent.profile(ctx, t.w, t.run, t.conversation); err != nil {
+		return err
 	}
-	t.profile = profile.withDefaults()
 	return t.keepPartial(ctx)
 }
 
@@ -289,6 +289,8 @@ const (
 	stepTool  = "tool"
 	stepLimit = "limit"
 	stepWait  = "wait"
+
+	stepSummary = "summary" // a piece of one
 )
 
 // stepOutage is the call id of the step that remembers since when the model

@@ -108,6 +108,23 @@ func sayFallback(r llm.Response) string {
 	return fmt.Sprintf("%s. %s answered instead.", strings.Join(skipped, ", "), origin(r))
 }
 
+// sayCompacted tells how the shortening of a conversation has ended.
+func sayCompacted(r CompactResult) string {
+	switch r.Outcome {
+	case Compacted:
+		text := fmt.Sprintf("Shortened: about %d tokens of older messages are now %d. They stay stored and can be searched.", r.Before, r.After)
+		if r.Mechanical {
+			text += " The model could not sum them up, so I kept the beginnings of what you said last."
+		}
+		return text
+	case CompactStale:
+		return "Not shortened: the conversation was shortened or begun afresh meanwhile."
+	case CompactFailed:
+		return "Not shortened: the model could not sum it up. Nothing was changed."
+	}
+	return "Nothing to shorten: what I look at here is short already."
+}
+
 // sayLimit ends a run that reached a limit with nobody to ask.
 func sayLimit(l limitStep, done string) string {
 	return "I stopped after " + l.Words + ", which is the limit of one turn. " + done

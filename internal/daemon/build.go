@@ -116,6 +116,7 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 	care.engine = r.engine
 	r.jobs = profiles.jobs
 	r.engine.Handle("turn", turns.Turn)
+	r.engine.Handle(agent.CompactKind, turns.Compact)
 	profiles.schedules = newSchedules(current, profiles, r.engine, turns.Turn, node, kept.SafetyPoll(), o.Log)
 	profiles.files.TakesBack(schedule.UndoAct, profiles.schedules.Undo)
 	profiles.files.TakesBack(memory.UndoAct, memory.Undo)
@@ -124,7 +125,7 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 	}
 	r.engine.Handle("learn", profiles.mind.learn)
 	r.engine.Ended("", profiles.mind.ended)
-	r.engine.Ended("turn", longrun.Ended)
+	r.engine.Ended("turn", inTurn(longrun.Ended, turns.Grown))
 	r.mind = profiles.mind
 	if err := r.mind.seed(); err != nil {
 		return nil, errors.Join(err, kept.Close())
@@ -144,6 +145,18 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 		}
 	}
 	return r, nil
+}
+
+// inTurn calls several functions at the end of a run, in this order.
+func inTurn(fns ...func(*engine.Tx, mercury.Run) error) func(*engine.Tx, mercury.Run) error {
+	return func(tx *engine.Tx, run mercury.Run) error {
+		for _, fn := range fns {
+			if err := fn(tx, run); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 }
 
 // openStore opens the configured database. SQLite locks the home itself; with

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/mercury-agent/mercury/internal/config"
 	"github.com/mercury-agent/mercury/internal/llm"
 	"github.com/mercury-agent/mercury/internal/llm/anthropic"
+	"github.com/mercury-agent/mercury/internal/llm/catalog"
 	"github.com/mercury-agent/mercury/internal/llm/openai"
 	"github.com/mercury-agent/mercury/internal/mercury"
 )
@@ -31,6 +33,13 @@ func models(c *config.Config, transport http.RoundTripper, breaker *llm.Breaker)
 		chain = append(chain, llm.Model{Provider: provider, Name: model, Client: client})
 	}
 	return llm.NewChain(chain, llm.ChainOptions{Breaker: breaker}), nil
+}
+
+// window is the size of a model's window: as configured, else as the table of
+// models has it; 0 if nobody knows.
+func window(p config.Provider, model string) int {
+	known, _ := catalog.Find(model)
+	return cmp.Or(int(p.ContextWindow), known.Window)
 }
 
 // client builds the client of one provider.

@@ -121,7 +121,7 @@ func (p *profiles) Profile(ctx context.Context, run mercury.Run, c mercury.Conve
 	if p.roles.May(mercury.Admin, mercury.Answer) {
 		answerers = []mercury.Role{mercury.Admin}
 	}
-	provider, _, _ := config.SplitModel(p.config.Model)
+	provider, name, _ := config.SplitModel(p.config.Model)
 	service := p.config.Providers[provider]
 	var more []tool.Tool
 	if !run.Deadline.IsZero() {
@@ -134,7 +134,7 @@ func (p *profiles) Profile(ctx context.Context, run mercury.Run, c mercury.Conve
 	profile := agent.Profile{
 		Name:  "main",
 		Model: p.model, ModelName: p.config.Model,
-		Window: int(service.ContextWindow), MaxOutput: int(service.MaxOutput),
+		Window: window(service, name), MaxOutput: int(service.MaxOutput),
 		Answerers: answerers,
 		Tools:     set, Outputs: p.outputs(c.ID),
 		Limits: agent.Limits{Steps: l.Steps, Tokens: l.Tokens, Time: time.Duration(l.Minutes) * time.Minute},

@@ -19,6 +19,7 @@ func builtin(i *Intake) []Command {
 		{Name: "status", Help: "what is going on here", Run: status},
 		{Name: "stop", Needs: mercury.MayStop, Help: "stop the work of this conversation; what waits is answered next", Run: stop},
 		{Name: "new", Needs: mercury.MayReset, Aliases: []string{"clear"}, Help: "begin afresh: earlier messages are kept but no longer used", Run: i.begin},
+		{Name: "compact", Needs: mercury.MayCompact, Args: "[FOCUS]", Help: "shorten what I look at here to a summary; FOCUS names what must stay", Run: compact},
 		{Name: "run", Args: "TIME [TASK]", Help: "work on by itself for a time such as 30m or 1h30m; again: until another time", Needs: mercury.MayPrompt, Roles: []mercury.Role{mercury.Admin}, Run: longRun, Complete: runTimes},
 		{Name: "runs", Args: "[N]", Help: "the latest runs of this conversation", Run: runs},
 		{Name: "questions", Help: "what waits for a decision", Needs: mercury.GetPermissions, Run: questions},
@@ -74,6 +75,12 @@ func status(tx *engine.Tx, call Call) (Reply, error) {
 		return Reply{}, err
 	default:
 		b.WriteString(describe(run, tx.Now()))
+	}
+	switch _, err := agent.Compaction(tx, call.Conversation); {
+	case err == nil:
+		b.WriteString("\nShortening this conversation. /stop ends that.")
+	case !errors.Is(err, store.ErrNotFound):
+		return Reply{}, err
 	}
 	waiting, err := tx.CountQueued(call.Conversation)
 	if err != nil {
@@ -184,11 +191,18 @@ func orElse(s, other string) string {
 }
 
 func stop(tx *engine.Tx, call Call) (Reply, error) {
+	shortened, err := stopCompaction(tx, call)
+	if err != nil {
+		return Reply{}, err
+	}
 	if reply, ended, err := stopLong(tx, call); ended || err != nil {
 		return reply, err
 	}
 	run, err := tx.LiveRun(call.Conversation)
 	if errors.Is(err, store.ErrNotFound) {
+		if shortened {
+			return Reply{Text: "Stopped: the conversation stays as it was."}, nil
+		}
 		return Reply{Text: "Nothing is running here."}, nil
 	}
 	if err != nil {
