@@ -53,6 +53,7 @@ type turn struct {
 	entries      []mercury.Entry // from the conversation's head on, with results for the holes
 	last         int64           // seq of the newest entry read
 	tail         string
+	waiting      int // inputs that waited at the last look
 	journal      []mercury.Step
 	questions    map[string]mercury.Question // newest by call id
 	streamed     strings.Builder             // text of the model call in hand
@@ -109,6 +110,9 @@ func (t *turn) load(ctx context.Context) error {
 		t.entries = append(t.entries, fresh...)
 		for _, e := range fresh {
 			t.last = max(t.last, e.Seq)
+		}
+		if t.waiting, err = tx.CountQueued(t.run.ConversationID); err != nil {
+			return fmt.Errorf("count what waits: %w", err)
 		}
 		if asked, err = tx.RunQuestions(t.run.ID); err != nil {
 			return fmt.Errorf("read questions: %w", err)
@@ -211,8 +215,10 @@ func (t *turn) next(ctx context.Context) (ended bool, err error) {
 	}
 	// What was said while the run waited joins before the model is asked, so
 	// that no answer is made that is overtaken already.
-	if placed, err := t.w.Steers(ctx); err != nil || len(placed) > 0 {
-		return false, err
+	if t.waiting > 0 {
+		if placed, err := t.w.Steers(ctx); err != nil || len(placed) > 0 {
+			return false, err
+		}
 	}
 	return false, t.ask(ctx)
 }

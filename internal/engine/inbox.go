@@ -90,10 +90,11 @@ func checkInput(in mercury.Input) error {
 	return nil
 }
 
-// repeated answers for an input that is known already.
+// repeated answers for an input that is known already. One that a fork took is
+// the conversation's all the same.
 func repeated(old, in mercury.Input) (Placement, error) {
 	p := Placement{Input: old, RunID: old.RunID, Duplicate: true, Outcome: Repeated}
-	if old.Digest != in.Digest || old.ConversationID != in.ConversationID {
+	if old.Digest != in.Digest || mercury.ChatOf(old.ConversationID) != mercury.ChatOf(in.ConversationID) {
 		return p, &mercury.Error{Kind: mercury.Conflict,
 			Help: "This message id was used for another text; send it with a new one.",
 			Err:  fmt.Errorf("post input: message %s of %s has other content", in.MessageID, in.Channel)}

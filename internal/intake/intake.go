@@ -188,7 +188,7 @@ func (i *Intake) post(ctx context.Context, m mercury.Message) (Result, error) {
 			return err
 		}
 		var err error
-		placed, err = i.place(tx, m, in)
+		placed, err = place(tx, m, in)
 		return err
 	})
 	switch kind := mercury.KindOf(err); {

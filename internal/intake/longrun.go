@@ -98,30 +98,21 @@ func openQuestions(tx store.Tx, conversation string) ([]mercury.Question, error)
 }
 
 // place stores a message where it belongs: with the long run that its sender
-// began here, else in the conversation itself. One that came before stays where
-// it was put.
-func (i *Intake) place(tx *engine.Tx, m mercury.Message, in mercury.Input) (engine.Placement, error) {
-	old, err := tx.FindInput(in.Channel, in.MessageID)
-	switch {
-	case err == nil && mercury.ChatOf(old.ConversationID) == m.Conversation:
-		in.ConversationID = old.ConversationID
-		return tx.Post(in)
-	case err != nil && !errors.Is(err, store.ErrNotFound):
-		return engine.Placement{}, err
-	}
+// began here, else in the conversation itself.
+func place(tx *engine.Tx, m mercury.Message, in mercury.Input) (engine.Placement, error) {
 	if in.Mode == mercury.Write {
 		return tx.Post(in)
 	}
 	r, takes, err := longrun.Takes(tx, m.Conversation, m.Sender)
-	if err != nil || !takes {
-		if err != nil {
-			return engine.Placement{}, err
-		}
+	if err != nil {
+		return engine.Placement{}, err
+	}
+	if !takes {
 		return tx.Post(in)
 	}
 	in.ConversationID, in.Mode = r.ConversationID, mercury.Steer
 	p, err := tx.Post(in)
-	if err != nil {
+	if err != nil || p.Duplicate {
 		return p, err
 	}
 	return p, longrun.Record(tx, m.Conversation, in)
