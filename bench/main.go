@@ -121,6 +121,8 @@ func groups() []group {
 		{"accept", measureAccept},
 		{"million", measureMillion},
 		{"recall", measureRecall},
+		{"gate", measureGate},
+		{"fetch", measureFetches},
 	}
 }
 

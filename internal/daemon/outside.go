@@ -88,7 +88,7 @@ func (o *outside) again() *outside { return &outside{fixed: o.fixed, mcp: o.mcp}
 // lend the same tools.
 func (o *outside) tools(ctx context.Context, g tool.Gate, core, more []tool.Tool) (*tool.Set, error) {
 	all := slices.Concat(more, o.fixed)
-	var names []string
+	names := []string{tool.FindTools} // the set's own, where something can be found
 	for _, t := range slices.Concat(core, all) {
 		names = append(names, t.Spec().Name)
 	}

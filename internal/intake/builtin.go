@@ -32,6 +32,7 @@ func builtin(i *Intake) []Command {
 		{Name: "schedules", Aliases: []string{"tasks"}, Args: scheduleArgs, Help: "what starts by itself, and when", Needs: mercury.ListTasks, Run: i.schedules, Complete: scheduleWords},
 		{Name: "skills", Help: "what I have learned to do", Run: i.listSkills},
 		{Name: "skill", Args: "NAME [TASK] | save", Help: "use a skill; save: make one of what we just did", Needs: mercury.MayPrompt, Run: i.oneSkill, Complete: i.skillNames},
+		{Name: "budget", Args: budgetArgs, Help: "what a day and a month may cost, and how much is used", Roles: []mercury.Role{mercury.Owner}, Before: i.setBudget, Run: i.budget, Complete: budgetWords},
 		{Name: "clean", Help: "put away text from outside, so that it no longer makes things ask", Needs: mercury.GetPermissions, Run: clean},
 		{Name: "model", Args: "[MODEL]", Help: "which model answers; with a name, another one from the next turn on", Roles: []mercury.Role{mercury.Owner}, Before: i.useModel, Run: i.model, Complete: i.modelNames},
 		{Name: "models", Args: "[PROVIDER]", Help: "what the providers offer, by their own lists", Roles: []mercury.Role{mercury.Owner}, Before: i.listModels, Run: i.models},
@@ -133,7 +134,7 @@ func status(tx *engine.Tx, call Call) (Reply, error) {
 		b.WriteString("\n" + messages(n, "may or may not have arrived: /deliveries", "may or may not have arrived: /deliveries"))
 	}
 	if n := counts[mercury.DeliveryHeld]; n > 0 {
-		fmt.Fprintf(&b, "\n%d answers are held because you wrote again: /deliveries", n)
+		b.WriteString("\n" + mercury.Count(n, "answer is", "answers are") + " held because you wrote again: /deliveries")
 	}
 	return Reply{Text: b.String()}, nil
 }

@@ -57,6 +57,8 @@ type Options struct {
 	Models Models
 	// Skills are what can be used by name; nil: there are none.
 	Skills *skill.Library
+	// Budget is what a day and a month may cost; nil: none is kept.
+	Budget Budget
 	// Reload reads settings anew and says what changed; nil: nobody can.
 	Reload func(ctx context.Context) (string, error)
 	Log    *slog.Logger // default discards

@@ -204,3 +204,25 @@ func TestKeysOfTheCorpusAreMaskedInLogs(t *testing.T) {
 		}
 	}
 }
+
+// What is refused or asked about is so in the background as well, in every
+// mode; nothing is easier there.
+func TestTheBackgroundIsJudgedAsTheForegroundIs(t *testing.T) {
+	base := project(t)
+	proj := base + "/w/proj"
+	repo(t, proj)
+	gate := New(Options{Sandboxed: true, Fenced: true})
+	for _, mode := range []string{ModeAsk, ModeGuided, ModeAllowAll} {
+		m := ownerIn(proj)
+		m.Mode = mode
+		for _, c := range corpus(t, "commands.jsonl") {
+			a := mercury.Access{Kind: mercury.RunCommand, Target: mapped(c.Cmd, base)}
+			here := gate.Judge(t.Context(), Question{Mandate: m, Accesses: []mercury.Access{a}})
+			a.Background = true
+			there := gate.Judge(t.Context(), Question{Mandate: m, Accesses: []mercury.Access{a}})
+			if there.Verdict > here.Verdict || mode != ModeAllowAll && there.Verdict != here.Verdict {
+				t.Errorf("%s in mode %s: %v, in the background %v", c.ID, mode, here.Verdict, there.Verdict)
+			}
+		}
+	}
+}

@@ -159,11 +159,22 @@ func (g *Gate) Decide(ctx context.Context, q Question) Decision {
 	if worst.verdict == mercury.Ask && !q.Mandate.Interactive {
 		worst.verdict = mercury.Deny
 		worst.rule = "unattended/" + worst.rule
-		worst.why += "; nobody can be asked here"
+		worst.why += "; nobody can be asked here. " + remedy(q.Mandate.Actor.Role)
 	}
 	d.Judgement = judgement(worst)
 	d.Judgement.Hash = d.hash(q)
 	return d
+}
+
+// remedy says what would let a call pass that nobody can be asked about.
+func remedy(role mercury.Role) string {
+	switch role {
+	case mercury.Schedule:
+		return "What the owner allows while it is rehearsed (/schedules) holds for its later runs"
+	case mercury.Owner, mercury.Admin:
+		return "It can be allowed beforehand: mercury permissions allow RULE"
+	}
+	return "The owner can do it in a conversation of their own"
 }
 
 func judgement(f finding) mercury.Judgement {

@@ -27,7 +27,7 @@ func (g *Gate) access(ctx context.Context, q Question, a mercury.Access, grants 
 		}
 	}
 	if rights := g.roles[q.Mandate.Actor.Role]; rights.Kinds != nil && !slices.Contains(rights.Kinds, a.Kind) {
-		return deny("role.kind", fmt.Sprintf("the role %s may not %s", q.Mandate.Actor.Role, a.Kind))
+		return deny("role.kind", fmt.Sprintf("the role %s may not %s; the owner can do it, or give this person another role in mercury.yaml", q.Mandate.Actor.Role, a.Kind))
 	}
 	out, place := g.rules(ctx, q, a, seen, d)
 	if out.verdict == mercury.Deny {

@@ -3,6 +3,7 @@ package tool
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/mercury-agent/mercury/internal/mercury"
@@ -33,15 +34,30 @@ func question(ctx context.Context, t Tool, c Call, p Prepared) *mercury.Question
 func title(c Call, p Prepared) string {
 	what := c.Name
 	if len(p.Accesses) > 0 {
-		what = Phrase(p.Accesses[0])
+		what = Phrase(near(p.Accesses[0], c.Mandate.Workspace))
 		if more := len(p.Accesses) - 1; more > 0 {
 			what += fmt.Sprintf(" and %d more", more)
 		}
 	}
 	if why := strings.TrimSpace(p.Judgement.Why); why != "" {
+		if folder := c.Mandate.Workspace; folder != "" {
+			why = strings.ReplaceAll(why, folder+string(filepath.Separator), "")
+		}
 		what += " (" + strings.TrimRight(why, ".") + ")"
 	}
 	return oneLine(what, 200)
+}
+
+// near is an access whose path, if it lies in the workspace, is told from
+// there: a title is one line. The body has it whole.
+func near(a mercury.Access, workspace string) mercury.Access {
+	switch a.Kind {
+	case mercury.ReadPath, mercury.WritePath, mercury.DeletePath:
+		if rel, err := filepath.Rel(workspace, a.Target); err == nil && filepath.IsLocal(rel) && rel != "." {
+			a.Target = rel
+		}
+	}
+	return a
 }
 
 // body is the exact thing. A tool that can show its call does; else the

@@ -114,7 +114,7 @@ func (f *Files) scopeAccess(c tool.Call, in scopeInput) (_ mercury.Access, dir s
 
 // widen stores the rights. The answer to the call's question names the giver.
 func widen(tx store.Tx, c tool.Call, dir string, write bool) error {
-	given, via := c.Mandate.Actor, ""
+	given, via := c.Mandate.Actor, c.RunID // where nobody was asked
 	asked, err := tx.RunQuestions(c.RunID)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err

@@ -114,7 +114,7 @@ func grants(tx store.Tx, run string, apply bool, out *mercury.Undone) error {
 		return err
 	}
 	for _, g := range live {
-		if g.Once || !slices.ContainsFunc(asked, func(q mercury.Question) bool { return q.ID == g.Via }) {
+		if g.Once || g.Via != run && !slices.ContainsFunc(asked, func(q mercury.Question) bool { return q.ID == g.Via }) {
 			continue
 		}
 		out.Changes = append(out.Changes, mercury.UndoChange{Act: "grant", Path: g.Rule, Can: true, Text: "the right is taken back"})

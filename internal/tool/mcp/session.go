@@ -19,6 +19,9 @@ import (
 // messageMax bounds one message of a server, in bytes.
 const messageMax = 8 << 20
 
+// farewell is how long a server may take to hear that a call is over.
+const farewell = time.Second
+
 // server is one configured server and its session, if it runs.
 type server struct {
 	Server
@@ -168,7 +171,7 @@ func (s *server) start(ctx context.Context) (*session, error) {
 	var p *process
 	if s.URL != "" {
 		transport = &mcp.StreamableClientTransport{Endpoint: s.URL, MaxRetries: -1, DisableStandaloneSSE: true, MaxEventSize: messageMax,
-			HTTPClient: &http.Client{Transport: &header{base: s.opts.HTTP, url: s.URL, secrets: secrets},
+			HTTPClient: &http.Client{Timeout: max(s.opts.Start, s.opts.Call) + farewell, Transport: &header{base: s.opts.HTTP, url: s.URL, secrets: secrets},
 				CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 	} else {
 		var err error
@@ -283,7 +286,9 @@ func offersOf(ctx context.Context, c *mcp.ClientSession) ([]offer, error) {
 func (s *server) call(ctx context.Context, x *session, name string, args json.RawMessage) (*mcp.CallToolResult, error) {
 	limited, cancel := context.WithTimeout(ctx, s.opts.Call)
 	defer cancel()
-	res, err := x.client.CallTool(limited, &mcp.CallToolParams{Name: name, Arguments: args})
+	res, err := ask(limited, func() (*mcp.CallToolResult, error) {
+		return x.client.CallTool(limited, &mcp.CallToolParams{Name: name, Arguments: args})
+	})
 	switch {
 	case err == nil:
 		s.worked()
@@ -302,6 +307,30 @@ func (s *server) call(ctx context.Context, x *session, name string, args json.Ra
 	s.drop(x)
 	s.failed("it ended during a call: " + x.mask(err.Error()))
 	return nil, errEnded
+}
+
+// ask waits for fn, and not much longer than ctx lives: to tell a server that a
+// call is over, the client writes to it once more, and one that has gone silent
+// does not read. What is left then ends with the time limit of its connection.
+func ask(ctx context.Context, fn func() (*mcp.CallToolResult, error)) (res *mcp.CallToolResult, err error) {
+	done := make(chan struct{})
+	var answer *mcp.CallToolResult
+	var failure error
+	go func() {
+		defer close(done)
+		answer, failure = fn()
+	}()
+	select {
+	case <-done:
+		return answer, failure
+	case <-ctx.Done():
+	}
+	select {
+	case <-done:
+		return answer, failure
+	case <-time.After(farewell):
+		return nil, ctx.Err()
+	}
 }
 
 var errSlow = errors.New("the server did not manage")

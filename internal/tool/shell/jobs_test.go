@@ -213,3 +213,25 @@ func TestABackgroundHasRoomForSoMany(t *testing.T) {
 func TestBackgroundConforms(t *testing.T) {
 	tooltest.Run(t, tooltest.Fixture{Calls: []string{`{"action":"list"}`}, Tool: func(tooltest.World) tool.Tool { return newYard(t).jobs.Tool() }})
 }
+
+func TestOfWhatABackgroundCommandPrintsABoundedPartIsKept(t *testing.T) {
+	y := newYard(t)
+	c := call(y.w, "head -c 80000000 /dev/zero | tr '\\0' x; echo the end")
+	c.ConversationID, c.Outputs = "local/test", t.TempDir()
+	out, err := y.jobs.start(t.Context(), c, "head -c 80000000 /dev/zero | tr '\\0' x; echo the end")
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, _, _ := strings.Cut(out.Text, " ")
+	job := y.until(id, func(j store.Job) bool { return j.State != store.JobRunning })
+	if job.State != store.JobDone || job.ExitCode != 0 {
+		t.Errorf("it %s", Ended(job)) // a full file must not hold it up
+	}
+	info, err := os.Stat(job.Output)
+	if err != nil || info.Size() > jobOutput+100 {
+		t.Errorf("%d bytes are kept, %v", info.Size(), err)
+	}
+	if text := y.jobs.Output(job); !strings.Contains(text, "[the rest is not kept]") || len(text) > tailBytes+200 {
+		t.Errorf("%d bytes are shown", len(text))
+	}
+}
