@@ -189,8 +189,9 @@ func backupVerify() *cobra.Command {
 			for _, t := range m.Tables {
 				rows += t.Rows
 			}
-			fmt.Fprintf(c.OutOrStdout(), "%s is whole: made %s by Mercury %s, %d files, %d rows in %d tables (schema %d)\n",
-				path, ago(m.CreatedAt), tui.Safe(m.Version), len(m.Entries), rows, len(m.Tables), m.Schema)
+			fmt.Fprintf(c.OutOrStdout(), "%s is whole: made %s by Mercury %s, %s, %s in %s (schema %d)\n",
+				path, ago(m.CreatedAt), tui.Safe(m.Version), mercury.Count(len(m.Entries), "file", "files"), mercury.Count(rows, "row", "rows"),
+				mercury.Count(len(m.Tables), "table", "tables"), m.Schema)
 			return nil
 		}}
 	c.Flags().BoolVar(&asJSON, "json", false, "print the manifest as JSON")
@@ -328,7 +329,8 @@ stay closed.`,
 				if discard {
 					verb = "were ended"
 				}
-				fmt.Fprintf(out, "This home works again: %d messages and %d runs %s.\n", len(done.Deliveries), len(done.Runs), verb)
+				fmt.Fprintf(out, "This home works again: %s and %s %s.\n", mercury.Count(len(done.Deliveries), "message", "messages"),
+					mercury.Count(len(done.Runs), "run", "runs"), verb)
 				return nil
 			})
 		}}

@@ -17,6 +17,7 @@ import (
 	"github.com/mercury-agent/mercury/internal/api"
 	"github.com/mercury-agent/mercury/internal/api/client"
 	"github.com/mercury-agent/mercury/internal/config"
+	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/move"
 )
 
@@ -87,7 +88,8 @@ func export(c *cobra.Command, home config.Home, to string, asJSON bool) error {
 	if asJSON {
 		return printJSON(c.OutOrStdout(), done)
 	}
-	_, err = fmt.Fprintf(c.OutOrStdout(), "Written to %s: %d conversations with %d entries, %d files. README.md there says what is what.\n", done.Dir, done.Conversations, done.Entries, done.Files)
+	_, err = fmt.Fprintf(c.OutOrStdout(), "Written to %s: %s with %s, %s. README.md there says what is what.\n", done.Dir, mercury.Count(done.Conversations, "conversation", "conversations"),
+		mercury.Count(done.Entries, "entry", "entries"), mercury.Count(done.Files, "file", "files"))
 	return err
 }
 

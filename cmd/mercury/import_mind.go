@@ -7,6 +7,7 @@ import (
 
 	"github.com/mercury-agent/mercury/internal/api/client"
 	"github.com/mercury-agent/mercury/internal/memory"
+	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/move"
 	"github.com/mercury-agent/mercury/internal/soul"
 )
@@ -55,7 +56,7 @@ func exportMemories(ctx context.Context, r *client.Client, box *move.Box) error 
 	if err := memory.Markdown(&text, all); err != nil {
 		return err
 	}
-	box.Note("- memories.md and memories.json: %d memories; `mercury memory import` reads both.", len(all))
+	box.Note("- memories.md and memories.json: %s; `mercury memory import` reads both.", mercury.Count(len(all), "memory", "memories"))
 	if err := box.Text("memories.md", text.String()); err != nil {
 		return err
 	}

@@ -95,6 +95,6 @@ func exportSchedules(ctx context.Context, r *client.Client, box *move.Box) error
 	if len(all) == 0 {
 		return nil
 	}
-	box.Note("- schedules.json: %d schedules.", len(all))
+	box.Note("- schedules.json: %s.", mercury.Count(len(all), "schedule", "schedules"))
 	return box.JSON("schedules.json", map[string]any{"items": all})
 }

@@ -192,15 +192,15 @@ func memoryClearCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				fmt.Fprintf(c.OutOrStdout(), "this deletes all %d memories for good; `mercury memory clear --yes` does it, `mercury memory export` writes them out before\n",
-					o.Conscious+o.Subconscious+o.Superseded+o.Forgotten)
+				fmt.Fprintf(c.OutOrStdout(), "this deletes everything remembered, %s, for good; `mercury memory clear --yes` does it, `mercury memory export` writes them out before\n",
+					mercury.Count(o.Conscious+o.Subconscious+o.Superseded+o.Forgotten, "memory", "memories"))
 				return nil
 			}
 			n, err := r.ClearMemories(c.Context(), scopeOf(c))
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(c.OutOrStdout(), "deleted %d memories\n", n)
+			fmt.Fprintf(c.OutOrStdout(), "deleted %s\n", mercury.Count(n, "memory", "memories"))
 			return nil
 		})
 	}

@@ -72,7 +72,7 @@ func showOffers(w io.Writer, offers []daemon.Offer, cfg *config.Config) {
 			fmt.Fprintf(w, "%s: ! %s\n", title, tui.Safe(o.Error))
 			continue
 		}
-		fmt.Fprintf(w, "%s: %d models, asked %s\n", title, len(o.Models), o.Asked.Local().Format("2006-01-02 15:04"))
+		fmt.Fprintf(w, "%s: %s, asked %s\n", title, mercury.Count(len(o.Models), "model", "models"), o.Asked.Local().Format("2006-01-02 15:04"))
 		for _, m := range o.Models {
 			name, mark := o.Provider+"/"+m, ""
 			switch {

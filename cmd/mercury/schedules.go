@@ -67,7 +67,7 @@ func showSchedule(w io.Writer, v api.Schedule) {
 	}
 	fmt.Fprintf(w, "%s, %s\n%s\n", v.ID, tui.Safe(state), tui.Safe(v.Card))
 	if v.Failures > 0 {
-		fmt.Fprintf(w, "Failed %d times in a row; mercury schedules occurrences %s shows why\n", v.Failures, v.ID)
+		fmt.Fprintf(w, "Failed %s in a row; mercury schedules occurrences %s shows why\n", mercury.Count(v.Failures, "time", "times"), v.ID)
 	}
 }
 

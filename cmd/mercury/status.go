@@ -93,7 +93,7 @@ func printStatus(w io.Writer, st api.Status) {
 	}
 	for _, state := range []string{"unknown", "held", "refused", "pending"} {
 		if n := st.Deliveries[state]; n > 0 {
-			fmt.Fprintf(w, "%d deliveries %s: mercury deliveries list --state %s\n", n, state, state)
+			fmt.Fprintf(w, "%s %s: mercury deliveries list --state %s\n", mercury.Count(n, "delivery", "deliveries"), state, state)
 		}
 	}
 	for _, q := range st.Waiting {

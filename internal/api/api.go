@@ -54,7 +54,10 @@ type Options struct {
 	MCP *mcp.Client
 	// Schedules start work by themselves; nil: no routes for them.
 	Schedules *schedule.Schedules
-	Log       *slog.Logger // default discards
+	// ReadPatience is how long the reader of an event stream may take nothing
+	// of what is written to it before the stream ends; default 30 s.
+	ReadPatience time.Duration
+	Log          *slog.Logger // default discards
 }
 
 // About is what only the house as a whole knows.
@@ -91,6 +94,9 @@ func New(e *engine.Engine, in *intake.Intake, token string, o Options) *Server {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.ReadPatience == 0 {
+		o.ReadPatience = readPatience
+	}
 	if o.About == nil {
 		o.About = func(context.Context) About { return About{} }
 	}
@@ -99,6 +105,7 @@ func New(e *engine.Engine, in *intake.Intake, token string, o Options) *Server {
 	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", ""
 	config.CreateHooks = nil // no $schema links in the answers
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}}
+	config.Transformers = append(config.Transformers, sayWhere)
 	config.Security = []map[string][]string{{"token": {}}}
 	s.api = humago.New(s.mux, config)
 	s.conversations()

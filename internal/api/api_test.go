@@ -172,6 +172,10 @@ func TestOtherHostsAndOriginsAreRefused(t *testing.T) {
 
 func TestMalformedRequestsGetProblemDetails(t *testing.T) {
 	h := open(t)
+	_, body, _ := h.do(t, "POST", "/api/conversations/c/messages", `{"text":1,"mood":"good"}`, nil)
+	if p := (client.Error{}); json.Unmarshal([]byte(body), &p) != nil || !strings.Contains(p.Detail, "body.text: expected string") || !strings.Contains(p.Detail, "body.mood") {
+		t.Errorf("the detail does not say what is wrong where: %s", body)
+	}
 	for _, tt := range []struct {
 		name, method, path, body string
 		want                     int

@@ -2,8 +2,10 @@ package api
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"time"
 
@@ -26,6 +28,11 @@ type Event struct {
 // and readers can tell quiet from dead.
 const keepAlive = 15 * time.Second
 
+// readPatience is how long a reader may take nothing of what is written to it.
+// Then its stream ends: what it missed is held for nobody, and it comes back
+// with a Last-Event-ID like any other.
+const readPatience = 30 * time.Second
+
 // events streams what happens as server-sent events (WHATWG HTML §9.2). It is
 // a lossy window: whoever comes back with a Last-Event-ID that is gone gets a
 // reset event and reads the state anew. ?conversation= narrows it.
@@ -41,14 +48,16 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no")
-	out := http.NewResponseController(w)
-	_ = out.SetWriteDeadline(time.Time{})
+	to := &reader{ResponseWriter: w, out: http.NewResponseController(w), patience: s.opts.ReadPatience}
 
-	ctx := r.Context()
+	// Who reads has left when this returns, whatever it still waits for.
+	ctx, leave := context.WithCancel(r.Context())
+	defer leave()
 	stream := make(chan engine.Event, 64)
+	happens := s.engine.Bus().Subscribe(ctx, after) // from here on, not from when the goroutine runs
 	go func() {
 		defer close(stream)
-		for ev := range s.engine.Bus().Subscribe(ctx, after) {
+		for ev := range happens {
 			select {
 			case stream <- ev:
 			case <-ctx.Done():
@@ -57,8 +66,8 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		}
 	}()
 	// The first bytes tell the reader that it is listening.
-	fmt.Fprint(w, ": listening\n\n")
-	if out.Flush() != nil {
+	fmt.Fprint(to, ": listening\n\n")
+	if to.flush() != nil {
 		return
 	}
 	tick := time.NewTicker(keepAlive)
@@ -69,13 +78,13 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			fmt.Fprint(w, ": quiet\n\n")
+			fmt.Fprint(to, ": quiet\n\n")
 		case ev, ok := <-stream:
 			if !ok {
 				return
 			}
 			if only == "" || ev.Type == "reset" || concerns(ev, only) {
-				if err := writeEvent(w, ev); err != nil {
+				if err := writeEvent(to, ev); err != nil {
 					return
 				}
 				written = true
@@ -85,10 +94,28 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 		written = false
-		if out.Flush() != nil {
+		if to.flush() != nil {
 			return
 		}
 	}
+}
+
+// A reader is who an event stream is written to. A write that it does not take
+// in time fails, and every later one.
+type reader struct {
+	http.ResponseWriter
+	out      *http.ResponseController
+	patience time.Duration
+}
+
+func (r *reader) Write(b []byte) (int, error) {
+	_ = r.out.SetWriteDeadline(time.Now().Add(r.patience)) // a test's recorder has none
+	return r.ResponseWriter.Write(b)
+}
+
+func (r *reader) flush() error {
+	_ = r.out.SetWriteDeadline(time.Now().Add(r.patience))
+	return r.out.Flush()
 }
 
 // concerns reports whether an event is of a conversation. Of what works for it
@@ -105,7 +132,7 @@ func concerns(ev engine.Event, conversation string) bool {
 	return false
 }
 
-func writeEvent(w http.ResponseWriter, ev engine.Event) error {
+func writeEvent(w io.Writer, ev engine.Event) error {
 	body := Event{Type: ev.Type, ConversationID: ev.ConversationID, RunID: ev.RunID, At: ev.At, Data: ev.Data}
 	switch d := ev.Data.(type) {
 	case mercury.Entry:

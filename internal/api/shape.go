@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
 )
 
 // misshapen says why a request cannot be read as it was meant, with its
@@ -37,6 +39,26 @@ func misshapen(r *http.Request) (status int, detail string) {
 		r.URL.RawQuery = q.Encode()
 	}
 	return 0, ""
+}
+
+// sayWhere puts into words which part of a request is wrong and why, so that
+// who shows the detail alone says enough.
+func sayWhere(_ huma.Context, _ string, v any) (any, error) {
+	e, ok := v.(*huma.ErrorModel)
+	if !ok || len(e.Errors) == 0 {
+		return v, nil
+	}
+	var all []string
+	for _, part := range e.Errors {
+		if part.Location == "" {
+			all = append(all, part.Message)
+			continue
+		}
+		all = append(all, part.Location+": "+part.Message)
+	}
+	told := *e
+	told.Detail += ": " + strings.Join(all, "; ")
+	return &told, nil
 }
 
 // charsetOf returns the charset of a content type in small letters. It reads

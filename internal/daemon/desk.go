@@ -49,7 +49,7 @@ func (d modelDesk) List(ctx context.Context, provider string) (string, error) {
 			fmt.Fprintf(&b, "%s: %s\n", o.Provider, o.Error)
 			continue
 		}
-		fmt.Fprintf(&b, "%s, %d models:\n", o.Provider, len(o.Models))
+		fmt.Fprintf(&b, "%s, %s:\n", o.Provider, mercury.Count(len(o.Models), "model", "models"))
 		shown := o.Models
 		if provider == "" && len(shown) > listedModels {
 			shown = shown[:listedModels]

@@ -110,7 +110,7 @@ func (e *exam) machine() {
 	if now.Year() < 2025 {
 		e.add("clock", Fault, "the clock of this machine says "+now.Format(time.RFC3339), "Set it, and let it be kept by a time service.")
 	}
-	zone := "the machine's"
+	zone := ""
 	if e.config != nil && e.config.Timezone != "" {
 		zone = e.config.Timezone
 		if at, err := time.LoadLocation(zone); err != nil {
@@ -119,7 +119,11 @@ func (e *exam) machine() {
 			now = now.In(at)
 		}
 	}
-	e.add("clock", Fine, fmt.Sprintf("it is %s, in the zone %s", now.Format("2006-01-02 15:04 -07:00"), zone), "")
+	where := "in the zone of this machine"
+	if zone != "" {
+		where = "in the zone " + zone
+	}
+	e.add("clock", Fine, "it is "+now.Format("2006-01-02 15:04 -07:00")+", "+where, "")
 	free, all, err := e.room(e.Home.Dir())
 	const mb = 1 << 20
 	switch {

@@ -131,7 +131,7 @@ func status(tx *engine.Tx, call Call) (Reply, error) {
 		b.WriteString("\n" + messages(n, "may or may not have arrived: /deliveries", "may or may not have arrived: /deliveries"))
 	}
 	if n := counts[mercury.DeliveryHeld]; n > 0 {
-		fmt.Fprintf(&b, "\n%d answers are held because you wrote again: /deliveries", n)
+		b.WriteString("\n" + mercury.Count(n, "answer is", "answers are") + " held because you wrote again: /deliveries")
 	}
 	return Reply{Text: b.String()}, nil
 }

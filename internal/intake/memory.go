@@ -87,13 +87,13 @@ func memoryOverview(tx store.Tx, scope string) (string, error) {
 // OverviewText says in a few lines what is remembered.
 func OverviewText(o memory.Overview) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "I remember %d things", o.Conscious)
+	fmt.Fprintf(&b, "I remember %s", mercury.Count(o.Conscious, "thing", "things"))
 	if o.Subconscious > 0 {
-		fmt.Fprintf(&b, ", and %d more are at the back of my mind", o.Subconscious)
+		fmt.Fprintf(&b, ", and %s at the back of my mind", mercury.Count(o.Subconscious, "more is", "more are"))
 	}
 	b.WriteByte('.')
 	if o.Superseded+o.Forgotten > 0 {
-		fmt.Fprintf(&b, " %d were replaced by newer ones, %d forgotten on request.", o.Superseded, o.Forgotten)
+		fmt.Fprintf(&b, " %s replaced by newer ones, %d forgotten on request.", mercury.Count(o.Superseded, "was", "were"), o.Forgotten)
 	}
 	for _, k := range memory.Kinds {
 		if n := o.Kinds[k]; n > 0 {
@@ -195,12 +195,12 @@ func clearMemories(tx store.Tx, scope, word string, by mercury.Actor) (string, e
 	}
 	n := o.Conscious + o.Subconscious + o.Superseded + o.Forgotten
 	if !strings.EqualFold(word, "yes") {
-		return fmt.Sprintf("This deletes all %d memories for good; nothing brings them back. /memory clear yes does it.", n), nil
+		return fmt.Sprintf("This deletes everything I remember, %s, for good; nothing brings them back. /memory clear yes does it.", mercury.Count(n, "memory", "memories")), nil
 	}
 	if n, err = memory.Clear(tx, scope, by); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("Deleted all %d memories.", n), nil
+	return fmt.Sprintf("Deleted %s.", mercury.Count(n, "memory", "memories")), nil
 }
 
 // whyMemories names what the last answer had before it.

@@ -208,8 +208,8 @@ func Describe(m store.Memory, rival *store.Memory) string {
 	if m.Detail != "" {
 		fmt.Fprintf(&b, "%s\n", m.Detail)
 	}
-	fmt.Fprintf(&b, "confidence %.2f, importance %.2f, durability %.2f; %s, %d observations, last on %s\n",
-		m.Confidence, m.Importance, m.Durability, m.Learned, m.Evidence, m.SeenAt.Local().Format("2006-01-02"))
+	fmt.Fprintf(&b, "confidence %.2f, importance %.2f, durability %.2f; %s, %s, last on %s\n",
+		m.Confidence, m.Importance, m.Durability, m.Learned, mercury.Count(m.Evidence, "observation", "observations"), m.SeenAt.Local().Format("2006-01-02"))
 	for _, s := range m.Sources {
 		fmt.Fprintf(&b, "from %s on %s", orElse(s.EntryID, orElse(s.RunID, "hand")), s.At.Local().Format("2006-01-02 15:04"))
 		if s.Said != "" {

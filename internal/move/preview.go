@@ -47,7 +47,7 @@ func (p *Parcel) Preview(w io.Writer, to Target) {
 	for _, c := range p.Conversations {
 		messages += len(c.Entries)
 	}
-	line("talks", len(p.Conversations), fmt.Sprintf("%d messages, to read and search: mercury conversations list", messages))
+	line("talks", len(p.Conversations), mercury.Count(messages, "message", "messages")+", to read and search: mercury conversations list")
 	line("people", len(p.People), p.peopleText())
 	p.previewSecrets(w, to.Secrets)
 	line("kept", len(p.Kept), "as files in "+p.keptDir()+":")

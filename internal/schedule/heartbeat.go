@@ -116,12 +116,12 @@ func (s *Schedules) around(tx store.Tx) (string, error) {
 	}
 	for _, sch := range all {
 		if sch.Fails > 0 && sch.ID != heartbeatID {
-			fmt.Fprintf(&b, "the schedule %s failed %d times in a row\n", sch.Name, sch.Fails)
+			fmt.Fprintf(&b, "the schedule %s failed %s in a row\n", sch.Name, mercury.Count(sch.Fails, "time", "times"))
 		}
 	}
 	counts, err := tx.CountDeliveries()
 	if n := counts[mercury.DeliveryUnknown]; n > 0 {
-		fmt.Fprintf(&b, "%d messages may or may not have arrived\n", n)
+		b.WriteString(mercury.Count(n, "message", "messages") + " may or may not have arrived\n")
 	}
 	return b.String(), err
 }

@@ -279,17 +279,9 @@ func (c *Client) request(ctx context.Context, method, path string, in any) (*htt
 	defer res.Body.Close()
 	var p struct {
 		Detail string `json:"detail"`
-		Title  string `json:"title"`
-		Errors []struct {
-			Message  string `json:"message"`
-			Location string `json:"location"`
-		} `json:"errors"`
 	}
 	_ = json.NewDecoder(io.LimitReader(res.Body, 1<<16)).Decode(&p)
 	e := &Error{Status: res.StatusCode, Detail: p.Detail}
-	for _, more := range p.Errors {
-		e.Detail += "; " + more.Location + ": " + more.Message
-	}
 	if e.Detail == "" {
 		e.Detail = res.Status
 	}

@@ -117,7 +117,7 @@ func show(ctx context.Context, file *os.File, info os.FileInfo, in readInput) (t
 		}
 	}
 	if first > n {
-		return tool.Output{}, invalid(fmt.Sprintf("%s has %d lines; there is no line %d", in.Path, n, first), "")
+		return tool.Output{}, invalid(fmt.Sprintf("%s has %s; there is no line %d", in.Path, mercury.Count(n, "line", "lines"), first), "")
 	}
 	out := text.String()
 	if first > 1 || shown < n {

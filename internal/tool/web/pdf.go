@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+
+	"github.com/mercury-agent/mercury/internal/mercury"
 )
 
 var pageObject = regexp.MustCompile(`/Type\s*/Page[^s\w]`)
@@ -21,7 +23,7 @@ func (f *fetcher) pdf(ctx context.Context, p page, w io.Writer) error {
 		}
 		about := fmt.Sprintf("A PDF, %s", p.sizeText())
 		if n := len(pageObject.FindAll(b, -1)); n > 0 && !p.cut {
-			about += fmt.Sprintf(", %d pages", n)
+			about += ", " + mercury.Count(n, "page", "pages")
 		}
 		if bytes.Contains(b, []byte("/Encrypt")) {
 			about += ", encrypted"

@@ -18,7 +18,7 @@ const (
 	DefaultFirst = 3 * time.Minute
 	DefaultIdle  = 2 * time.Minute
 	maxErrorBody = 64 << 10
-	maxWholeBody = 64 << 20
+	maxWholeBody = 64 << 20 // streamed or not
 )
 
 var (
@@ -51,6 +51,7 @@ type Body struct {
 	src    io.ReadCloser
 	idle   time.Duration
 	read   bool
+	bytes  int64 // read so far
 
 	mu    sync.Mutex
 	timer *time.Timer
@@ -101,11 +102,15 @@ func orDefault(d, def time.Duration) time.Duration {
 	return d
 }
 
-// Read reads the body and starts the idle timer anew.
+// Read reads the body and starts the idle timer anew. A body that does not end
+// is broken off at its limit: what is put together from it is kept in memory.
 func (b *Body) Read(p []byte) (int, error) {
 	n, err := b.src.Read(p)
 	if n > 0 {
 		b.alive()
+	}
+	if b.bytes += int64(n); b.bytes > maxWholeBody {
+		return 0, b.call.Fail(llm.Malformed, "the answer is too large", nil, ErrTooLarge)
 	}
 	if err != nil && err != io.EOF {
 		err = b.call.lost(b.ctx, err, llm.StreamCut)
@@ -149,11 +154,7 @@ func (b *Body) Linger(d time.Duration) {
 
 // All reads the whole body.
 func (b *Body) All() ([]byte, error) {
-	all, err := io.ReadAll(io.LimitReader(b, maxWholeBody+1))
-	if err == nil && len(all) > maxWholeBody {
-		err = b.call.Fail(llm.Malformed, "the answer is too large", nil, ErrTooLarge)
-	}
-	return all, err
+	return io.ReadAll(b)
 }
 
 // Close frees the connection and stops the timers.

@@ -12,8 +12,8 @@ import (
 // MaxEvent bounds one event of a stream, far above any tool argument.
 const MaxEvent = 64 << 20
 
-// ErrTooLarge is returned for an event above MaxEvent.
-var ErrTooLarge = errors.New("event of the stream is too large")
+// ErrTooLarge is returned for an event above MaxEvent and a body above its limit.
+var ErrTooLarge = errors.New("it is larger than any answer")
 
 // Event is one server-sent event. Data is valid until the next call of Next.
 type Event struct {

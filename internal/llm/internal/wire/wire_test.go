@@ -82,6 +82,46 @@ func TestAReadErrorComesOutAsItIs(t *testing.T) {
 }
 
 // FuzzReader checks that how a stream is cut into reads changes nothing.
+// endless is a provider whose stream does not stop.
+type endless struct{ event []byte }
+
+func (e endless) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(&forever{event: e.event})}, nil
+}
+
+type forever struct{ event, rest []byte }
+
+func (f *forever) Read(p []byte) (int, error) {
+	if len(f.rest) == 0 {
+		f.rest = f.event
+	}
+	n := copy(p, f.rest)
+	f.rest = f.rest[n:]
+	return n, nil
+}
+
+func TestAStreamWithoutAnEndIsBrokenOffAtItsLimit(t *testing.T) {
+	call := &Call{Transport: endless{[]byte("data: " + strings.Repeat("x", 32<<10) + "\n\n")}, URL: "http://model.test/", Header: http.Header{}}
+	body, err := call.Do(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer body.Close()
+	events, taken := NewReader(body), 0
+	for {
+		ev, err := events.Next()
+		if err != nil {
+			if !errors.Is(err, ErrTooLarge) || llm.ClassOf(err) != llm.Malformed {
+				t.Errorf("%v", err)
+			}
+			break
+		}
+		if taken += len(ev.Data); taken > maxWholeBody {
+			t.Fatalf("%d bytes were taken", taken)
+		}
+	}
+}
+
 func FuzzReader(f *testing.F) {
 	for _, s := range []string{"data: a\n\n", ":c\r\n\r\nevent: x\rdata: y\r\r", "\ufeffdata:\n\n\n", "data: a", "\r\n\r\n\n"} {
 		f.Add([]byte(s))
