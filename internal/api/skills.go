@@ -26,8 +26,11 @@ type SkillPreview struct {
 	Installed bool            `json:"installed"`
 }
 
+// SkillInfo is a skill with where it stands.
+type SkillInfo struct{ skill.Entry }
+
 type (
-	skillOutput   struct{ Body skill.Entry }
+	skillOutput   struct{ Body SkillInfo }
 	previewOutput struct{ Body SkillPreview }
 	installInput  struct{ Body SkillInstall }
 )
@@ -40,13 +43,15 @@ func (s *Server) skills() {
 	}
 	huma.Register(s.api, huma.Operation{OperationID: "list-skills", Method: http.MethodGet, Path: "/api/skills",
 		Summary: "Skills by name, those that cannot be used included.", Tags: []string{"skills"}},
-		func(context.Context, *struct{}) (*list[skill.Entry], error) {
-			items, err := l.List()
+		func(context.Context, *struct{}) (*list[SkillInfo], error) {
+			all, err := l.List()
 			if err != nil {
 				return nil, s.failure("list skills", err)
 			}
-			for i := range items {
-				items[i].Body = ""
+			items := make([]SkillInfo, len(all))
+			for i, e := range all {
+				e.Body = ""
+				items[i] = SkillInfo{e}
 			}
 			return page(items, ""), nil
 		})
@@ -57,7 +62,7 @@ func (s *Server) skills() {
 			if err != nil {
 				return nil, s.failure("show the skill", err)
 			}
-			return &skillOutput{e}, nil
+			return &skillOutput{SkillInfo{e}}, nil
 		})
 	huma.Register(s.api, huma.Operation{OperationID: "install-skill", Method: http.MethodPost, Path: "/api/skills",
 		Summary: "Look at a skill; with the hash of what was shown, install it.", Tags: []string{"skills"}, Errors: []int{403, 409, 422}},
