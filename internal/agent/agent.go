@@ -17,6 +17,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/mercury-agent/mercury/internal/budget"
 	"github.com/mercury-agent/mercury/internal/engine"
 	"github.com/mercury-agent/mercury/internal/llm"
 	"github.com/mercury-agent/mercury/internal/mercury"
@@ -50,6 +51,7 @@ type Profile struct {
 	Tools   *tool.Set // nil: none
 	Outputs string    // folder where large tool outputs go; empty: nowhere
 	Limits  Limits
+	Budget  *budget.Book // what a day and a month may cost; nil: whatever it costs
 
 	// Answerers may answer a run's questions besides the owner.
 	Answerers []mercury.Role

@@ -138,6 +138,14 @@ func (a *Agent) Compact(ctx context.Context, w *engine.Work) error {
 	if before < leastTokens || !s.asked.ByHand && before+weigh(kept) < s.quiet() {
 		return s.settle(ctx, CompactResult{Outcome: NothingToDo}, mercury.Entry{})
 	}
+	if !s.asked.ByHand {
+		if why, err := tight(ctx, w, s.profile); err != nil || why != "" {
+			if err != nil {
+				return err
+			}
+			return s.settle(ctx, CompactResult{Outcome: CompactFailed}, mercury.Entry{})
+		}
+	}
 	s.publish("shortening")
 	result := CompactResult{Outcome: Compacted, Before: before}
 	text, err := summariser{agent: a, w: w, profile: s.profile, conversation: s.asked.Conversation, round: 1, focus: s.asked.Focus}.summarise(ctx, old)

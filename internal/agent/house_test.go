@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mercury-agent/mercury/internal/budget"
 	"github.com/mercury-agent/mercury/internal/engine"
 	"github.com/mercury-agent/mercury/internal/llm"
 	"github.com/mercury-agent/mercury/internal/llm/anthropic"
@@ -39,6 +40,7 @@ type house struct {
 	wire      llm.Wire
 	models    []string // of the chain, the leading one first; default one/model
 	limits    Limits
+	budget    *budget.Book
 	mandate   mercury.Mandate
 	window    int
 	maxOutput int
@@ -99,7 +101,7 @@ func (h *house) Profile(context.Context, mercury.Run, mercury.Conversation) (Pro
 	}
 	p := Profile{
 		Name: "main", Model: llm.NewChain(chain, llm.ChainOptions{Delay: time.Millisecond}), ModelName: names[0],
-		Tools: tool.NewTieredSet(h.gate, h.tools, h.more), Limits: h.limits, Window: h.window, MaxOutput: h.maxOutput,
+		Tools: tool.NewTieredSet(h.gate, h.tools, h.more), Limits: h.limits, Budget: h.budget, Window: h.window, MaxOutput: h.maxOutput,
 		Outputs: filepath.Join(h.dir, "outputs"),
 	}
 	if h.shape != nil {

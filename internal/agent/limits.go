@@ -60,11 +60,6 @@ func (l Limits) over(s spend) (code, words string) {
 	return "", ""
 }
 
-// weight is what usage counts against Limits.Tokens.
-func weight(u mercury.Usage) int64 {
-	return u.Input - u.Cached + u.Cached/10 + u.Output
-}
-
 // limitStep is the journal's memory of a limit that was reached: what had been
 // used by then, so that a continuation counts from there.
 type limitStep struct {

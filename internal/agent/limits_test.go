@@ -34,7 +34,7 @@ func TestALimitIsReachedByStepsTokensOrTime(t *testing.T) {
 }
 
 func TestCachedInputCountsATenth(t *testing.T) {
-	if got := weight(mercury.Usage{Input: 1000, Cached: 900, Output: 50}); got != 100+90+50 {
+	if got := (mercury.Usage{Input: 1000, Cached: 900, Output: 50}).Weight(); got != 100+90+50 {
 		t.Errorf("weight is %d, want 240", got)
 	}
 }

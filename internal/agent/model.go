@@ -45,6 +45,7 @@ func (t *turn) ask(ctx context.Context) error {
 		if t.refusal != nil {
 			result.Commit = both(learnWindow(t.refusal), result.Commit)
 		}
+		result.Commit = t.warned(result.Commit)
 		return result, nil
 	})
 	if err == nil {

@@ -220,6 +220,12 @@ func (t *turn) next(ctx context.Context) (ended bool, err error) {
 			return false, err
 		}
 	}
+	if end, stop, err := t.afford(ctx); stop || err != nil {
+		if err != nil {
+			return false, err
+		}
+		return t.settle(ctx, end)
+	}
 	return false, t.ask(ctx)
 }
 
@@ -398,7 +404,7 @@ func (t *turn) spent() (base limitStep, used spend, open bool) {
 	for _, s := range t.journal {
 		if s.Kind == stepModel && s.State == mercury.StepDone && s.Round > base.Round {
 			used.steps++
-			used.tokens += weight(decode[modelStep](s.Output).Usage)
+			used.tokens += decode[modelStep](s.Output).Usage.Weight()
 		}
 	}
 	used.running = t.running() - base.Running

@@ -6,6 +6,7 @@ import (
 	"net"
 	"strings"
 
+	"github.com/mercury-agent/mercury/internal/budget"
 	"github.com/mercury-agent/mercury/internal/llm"
 	"github.com/mercury-agent/mercury/internal/mercury"
 )
@@ -125,6 +126,24 @@ func sayCompacted(r CompactResult) string {
 	return "Nothing to shorten: what I look at here is short already."
 }
 
+// sayUsed tells how much of a budget is used.
+func sayUsed(s budget.State) string {
+	if s.Percent() >= budget.Full {
+		return "The budget is used up: " + s.Words() + ". I ask before I go on; /budget shows and changes it."
+	}
+	return fmt.Sprintf("%d%% of the budget is used: %s. Schedules and bots stop here, the rest is yours; /budget shows and changes it.", s.Percent(), s.Words())
+}
+
+// sayBudget ends a run that is not paid for, with nobody to ask.
+func sayBudget(s budget.State, done string) string {
+	return "I stopped for the budget: " + s.Words() + ". " + done + " /budget today lets work go on until midnight, `mercury runs replay` does this again."
+}
+
+// sayBudgetStopped ends a run at a person's word.
+func sayBudgetStopped(s budget.State, done string) string {
+	return "Stopped, as you said: " + s.Words() + ". " + done
+}
+
 // sayLimit ends a run that reached a limit with nobody to ask.
 func sayLimit(l limitStep, done string) string {
 	return "I stopped after " + l.Words + ", which is the limit of one turn. " + done
@@ -166,6 +185,7 @@ const (
 	tellNudge    = "Your last answer was empty. Answer in words now: what was found or done, or why nothing can be said."
 	tellContinue = "Your last answer was cut off at the output limit. Go on exactly where it stopped, without repeating anything."
 	tellCutCall  = "Your last call was cut off at the output limit and did not run. Make it smaller, or do it in several calls."
+	tellConcise  = "The budget is nearly used: answer briefly, and call no tool that is not needed."
 	tellStubs    = "Older tool outputs were left out to make room."
 	tellCut      = "Older messages were left out to make room; they can still be found in the conversation."
 	tellNo       = "The owner said no. Find another way, or say what you would need."

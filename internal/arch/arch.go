@@ -51,6 +51,7 @@ var Layers = [][]Room{
 		{"soul", "who we are"},
 		{"skill", "what we can learn to do"},
 		{"memory", "what we know"},
+		{"budget", "what a day and a month may cost"},
 	},
 	{{"engine", "queue, journal, outbox: nothing accepted is lost"}},
 	{{"agent", "one turn: ask the model, run its tools, until it answers"}},

@@ -33,7 +33,7 @@ type Config struct {
 	Roles map[string]Role `json:"roles"`
 	// Sandbox is the fence around commands.
 	Sandbox Sandbox `json:"sandbox"`
-	// Budget caps what a day may cost.
+	// Budget caps what a day and a month may cost.
 	Budget Budget `json:"budget"`
 	// Limits end a turn that does not end by itself.
 	Limits Limits `json:"limits"`
@@ -150,12 +150,16 @@ type Sandbox struct {
 	Level string `json:"level" enum:"auto,landlock,bubblewrap,strict"`
 }
 
-// Budget caps what a day may cost.
+// Budget caps what a day and a month may cost.
 type Budget struct {
-	// DailyTokens is what the owner's chats, helpers and schedules may use in a day; schedules stop at 80%. 0: no cap.
+	// DailyTokens is what the owner's chats, helpers and schedules may use in a day, cached input counting a tenth; schedules stop at 80%, a chat asks at 100%. 0: no cap.
 	DailyTokens int64 `json:"daily_tokens" min:"0"`
 	// DailyMoney is the same in money, in the currency of the prices, and covers bots too. 0: no cap.
 	DailyMoney float64 `json:"daily_money" min:"0"`
+	// MonthlyTokens is what DailyTokens is, for a month. 0: no cap.
+	MonthlyTokens int64 `json:"monthly_tokens" min:"0"`
+	// MonthlyMoney is what DailyMoney is, for a month. 0: no cap.
+	MonthlyMoney float64 `json:"monthly_money" min:"0"`
 }
 
 // Limits of a turn, by the kind of conversation.

@@ -104,6 +104,8 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 	profiles.outside = r.outside
 	current.now.Store(profiles)
 	profiles.mind.config = current.config
+	money := treasury{o.Home, current}
+	profiles.mind.book = money.Book
 	turns := agent.New(current, agent.Options{Zone: profiles.zone, Log: o.Log})
 	limits := map[string]channel.Limits{}
 	r.engine = engine.New(kept, engine.Options{
@@ -132,7 +134,7 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 	}
 	r.intake = intake.New(r.engine, intake.Options{Role: current.role, May: current.may,
 		Limit: current.limit, Zone: profiles.zone, Undo: profiles.undo, Jobs: profiles.jobs, Schedules: profiles.schedules,
-		Models: modelDesk{o.Home, current.config}, Reload: h.reload, Log: o.Log})
+		Models: modelDesk{o.Home, current.config}, Budget: money, Reload: h.reload, Log: o.Log})
 	r.api = api.New(r.engine, r.intake, h.token, api.Options{Version: o.Version, About: h.about, Undo: profiles.undo, Jobs: profiles.jobs,
 		MCP: r.outside.mcp, Backups: care, Schedules: profiles.schedules, Stop: h.stopper(), Log: o.Log})
 

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/mercury-agent/mercury/internal/engine"
 	"github.com/mercury-agent/mercury/internal/llm"
@@ -97,20 +96,9 @@ func (m *mind) prepare(ctx context.Context, w *engine.Work) (l lesson, err error
 				l.room += int64(float64(tokens) * memory.Standard.LessonShare)
 			}
 		}
-		daily := m.config().Budget.DailyTokens
-		if daily <= 0 {
-			return nil
-		}
-		year, month, date := tx.Now().In(m.zone).Date()
-		from := time.Date(year, month, date, 0, 0, 0, 0, m.zone)
-		sums, err := tx.SumUsage("", from, from.AddDate(0, 0, 1), m.zone)
-		if err != nil {
-			return fmt.Errorf("read what the day has cost: %w", err)
-		}
-		for _, s := range sums {
-			l.tight = (s.Usage.Input+s.Usage.Output)*10 >= daily*8 // the rest of the day is the owner's
-		}
-		return nil
+		why, err := m.book().Tight(tx)
+		l.tight = why != ""
+		return err
 	})
 	return l, err
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mercury-agent/mercury/internal/agent"
+	"github.com/mercury-agent/mercury/internal/budget"
 	"github.com/mercury-agent/mercury/internal/config"
 	"github.com/mercury-agent/mercury/internal/engine"
 	"github.com/mercury-agent/mercury/internal/llm"
@@ -31,6 +32,7 @@ type mind struct {
 	log   *slog.Logger
 
 	config func() *config.Config // in use
+	book   func() budget.Book    // by it
 
 	mu   sync.Mutex
 	used map[string][]string // by run in hand: the memories its requests held

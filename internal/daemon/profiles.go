@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mercury-agent/mercury/internal/agent"
+	"github.com/mercury-agent/mercury/internal/budget"
 	"github.com/mercury-agent/mercury/internal/config"
 	"github.com/mercury-agent/mercury/internal/engine"
 	"github.com/mercury-agent/mercury/internal/intake"
@@ -65,7 +66,7 @@ func newProfiles(c *config.Config, home config.Home, hide secrets, model llm.Cli
 	p.roles, p.people = roles(c), people(c)
 	p.gate = newGate(gateOptions{home: home.Dir(), zone: c.Timezone, mode: p.mode, fence: fence, secrets: hide, roles: p.roles, services: services(c), log: log})
 	p.mind = &mind{soul: soul.New(soul.Options{Dir: home.Soul(), Name: c.Name, Owner: c.Owner, Screen: hide.Hide}), store: kept, zone: zone,
-		model: p.model, log: log, config: func() *config.Config { return c }, used: map[string][]string{}}
+		model: p.model, log: log, config: func() *config.Config { return c }, book: func() budget.Book { return p.book() }, used: map[string][]string{}}
 	p.files = file.New(file.Options{Hidden: []string{home.Dir()}, Keep: kept.Blobs().Put, Trash: filepath.Join(home.Files(), "trash")})
 	commands := shell.Options{Owner: commandOwner(node), Fence: fence, Hidden: []string{home.Dir()}}
 	p.jobs = shell.NewJobs(commands, shell.JobsOptions{Update: p.gate.update, Node: node, Folder: filepath.Join(home.Files(), "jobs"), Log: log})
@@ -139,6 +140,8 @@ func (p *profiles) Profile(ctx context.Context, run mercury.Run, c mercury.Conve
 		Tools:     set, Outputs: p.outputs(c.ID),
 		Limits: agent.Limits{Steps: l.Steps, Tokens: l.Tokens, Time: time.Duration(l.Minutes) * time.Minute},
 	}
+	book := p.book()
+	profile.Budget = &book
 	if run.Kind == schedule.Kind {
 		profile.Patience, profile.Hush, profile.Silent = schedule.QuestionLife, p.hush, schedule.Acknowledgement
 	}

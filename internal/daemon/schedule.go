@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -104,30 +103,13 @@ func (p *profiles) narrow(m mercury.Mandate) mercury.Mandate {
 	return out
 }
 
-// share is the part of a day's budget that schedules may use; the rest is for
-// people.
-const share = 80
-
-// afford says why an occurrence that asks a model is too much today.
+// afford says why an occurrence that asks a model is too much now.
 func (p *profiles) afford(tx store.Tx, _ store.Schedule) (string, error) {
-	daily := p.config.Budget.DailyTokens
-	if daily <= 0 {
-		return "", nil
+	why, err := p.book().Tight(tx)
+	if err != nil || why == "" {
+		return why, err
 	}
-	now := tx.Now().In(p.zone)
-	from := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, p.zone)
-	sums, err := tx.SumUsage("", from, from.AddDate(0, 0, 1), p.zone)
-	if err != nil {
-		return "", fmt.Errorf("count the day's tokens: %w", err)
-	}
-	var used int64
-	for _, s := range sums {
-		used += s.Usage.Input + s.Usage.Output
-	}
-	if used < daily/100*share {
-		return "", nil
-	}
-	return fmt.Sprintf("%d of the day's %d tokens are used; schedules stop at %d%%", used, daily, share), nil
+	return why + "; schedules stop here", nil
 }
 
 // hush is when the owner may be told of something that was asked unbidden at

@@ -82,6 +82,10 @@ func (u Usage) Add(v Usage) Usage {
 		u.CacheWrite + v.CacheWrite, u.Reasoning + v.Reasoning, u.Estimated || v.Estimated}
 }
 
+// Weight is what u counts against a limit or a budget: a token in or out is
+// one, a token read from a cache a tenth.
+func (u Usage) Weight() int64 { return u.Input - u.Cached + u.Cached/10 + u.Output }
+
 // StepState is where a step stands.
 type StepState string
 

@@ -271,8 +271,8 @@ type UsageSum struct {
 // Ledger keeps what models cost.
 type Ledger interface {
 	PutLedger(row LedgerRow) error
-	// SumUsage sums rows of [from, to) by "model", "conversation", "day",
-	// "profile", "purpose" or "" (one group). Days are those of zone.
+	// SumUsage sums rows of [from, to) by "model", "source" (provider/model),
+	// "conversation", "day", "profile", "purpose" or "" (one group). Days are those of zone.
 	SumUsage(by string, from, to time.Time, zone *time.Location) ([]UsageSum, error)
 }
 

@@ -27,7 +27,7 @@ func (tx *Tx) SumUsage(by string, from, to time.Time, zone *time.Location) ([]st
 		name = "ledger.sum.all"
 	case "day":
 		return tx.sumDays(from, to, zone)
-	case "model", "conversation", "profile", "purpose":
+	case "model", "source", "conversation", "profile", "purpose":
 	default:
 		return nil, &mercury.Error{Kind: mercury.Invalid, Err: fmt.Errorf("sum usage by %q: no such group", by)}
 	}

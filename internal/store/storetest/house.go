@@ -164,6 +164,7 @@ var ledgerTests = map[string]func(*testing.T, Home, store.Store){
 			"all":          {"", time.Time{}, time.Time{}, nil, []string{" 4 500 estimated"}},
 			"none":         {"", at(0).AddDate(1, 0, 0), time.Time{}, nil, []string{}},
 			"model":        {"model", time.Time{}, time.Time{}, nil, []string{"m1 2 300", "m2 2 200 estimated"}},
+			"source":       {"source", time.Time{}, time.Time{}, nil, []string{"x/m1 2 300", "x/m2 2 200 estimated"}},
 			"conversation": {"conversation", time.Time{}, time.Time{}, nil, []string{"a 3 400 estimated", "b 1 100"}},
 			"profile":      {"profile", time.Time{}, time.Time{}, nil, []string{"p 4 500 estimated"}},
 			"purpose":      {"purpose", time.Time{}, time.Time{}, nil, []string{"turn 4 500 estimated"}},

@@ -257,7 +257,7 @@ func (o Options) spent(sums []store.UsageSum) string {
 	var b strings.Builder
 	var used int64
 	for _, s := range sums {
-		used += s.Usage.Input + s.Usage.Output
+		used += s.Usage.Weight()
 		about := ""
 		if s.Usage.Estimated {
 			about = ", some of it estimated"

@@ -20,6 +20,9 @@ FROM ledger WHERE at >= ? AND at < ?
 -- name: ledger.sum.model
 SELECT model, @sums @span GROUP BY model
 
+-- name: ledger.sum.source
+SELECT provider || '/' || model, @sums @span GROUP BY provider, model
+
 -- name: ledger.sum.conversation
 SELECT conversation_id, @sums @span GROUP BY conversation_id
 
