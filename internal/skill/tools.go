@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/mercury-agent/mercury/internal/mercury"
@@ -138,7 +139,7 @@ func (l *Library) install() tool.Tool {
 			if err != nil {
 				return nil, err
 			}
-			return []mercury.Access{{Kind: mercury.Settings, Target: "the skill " + b.Name, Detail: b.Hash()}}, nil
+			return []mercury.Access{change(b)}, nil
 		},
 		Show: func(_ context.Context, _ tool.Call, in installInput) string {
 			b, found, err := read(in)
@@ -151,6 +152,11 @@ func (l *Library) install() tool.Tool {
 			b, _, err := read(in)
 			if err != nil {
 				return tool.Output{}, err
+			}
+			if want := change(b); !slices.ContainsFunc(c.Granted, func(a mercury.Access) bool {
+				return a.Kind == want.Kind && a.Target == want.Target && a.Detail == want.Detail
+			}) {
+				return tool.Output{}, wrapped(mercury.Denied, "", "installing the skill %s was not allowed", b.Name)
 			}
 			before := ""
 			if _, err := os.Stat(filepath.Join(l.opts.Home, b.Name)); err == nil {
@@ -168,6 +174,12 @@ func (l *Library) install() tool.Tool {
 				}}, nil
 		},
 	})
+}
+
+// change is what installing b touches: its hash makes a yes count for exactly
+// what was shown.
+func change(b Bundle) mercury.Access {
+	return mercury.Access{Kind: mercury.Settings, Target: "the skill " + b.Name, Detail: b.Hash()}
 }
 
 // blocked words why a skill is kept out.
