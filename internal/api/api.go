@@ -57,6 +57,9 @@ type Options struct {
 	// ReadPatience is how long the reader of an event stream may take nothing
 	// of what is written to it before the stream ends; default 30 s.
 	ReadPatience time.Duration
+	// BodyPatience is how long the body of a request may take to arrive;
+	// default 10 s.
+	BodyPatience time.Duration
 	Log          *slog.Logger // default discards
 }
 
@@ -96,6 +99,9 @@ func New(e *engine.Engine, in *intake.Intake, token string, o Options) *Server {
 	}
 	if o.ReadPatience == 0 {
 		o.ReadPatience = readPatience
+	}
+	if o.BodyPatience == 0 {
+		o.BodyPatience = 10 * time.Second
 	}
 	if o.About == nil {
 		o.About = func(context.Context) About { return About{} }
@@ -173,6 +179,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			problem(w, http.StatusInternalServerError, "something broke inside; the log has the details, nothing was half done")
 		}
 	}()
+	if r.ContentLength != 0 { // also for who is refused: the server reads on to the body's end
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.opts.BodyPatience)) // a test's recorder has none
+	}
 	h := w.Header()
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
