@@ -70,7 +70,7 @@ func newProfiles(c *config.Config, home config.Home, hide secrets, model llm.Cli
 	p.mind = &mind{soul: soul.New(soul.Options{Dir: home.Soul(), Name: c.Name, Owner: c.Owner, Screen: hide.Hide}), store: kept, zone: zone,
 		model: p.model, log: log, config: func() *config.Config { return c }, book: func() budget.Book { return p.book() }, used: map[string][]string{}}
 	p.files = file.New(file.Options{Hidden: []string{home.Dir()}, Keep: kept.Blobs().Put, Trash: filepath.Join(home.Files(), "trash")})
-	commands := shell.Options{Owner: commandOwner(node), Fence: fence, Hidden: []string{home.Dir()}}
+	commands := shell.Options{Owner: commandOwner(node), Fence: fence, Hidden: []string{home.Dir()}, Watch: p.files.Watch, Remember: file.Remember}
 	p.jobs = shell.NewJobs(commands, shell.JobsOptions{Update: p.gate.update, Node: node, Folder: filepath.Join(home.Files(), "jobs"), Log: log})
 	commands.Jobs = p.jobs
 	p.commands = commands
