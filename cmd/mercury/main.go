@@ -121,7 +121,7 @@ the conversation in this terminal, starting the runtime if none runs.
 
   mercury demo     see it work: no key, no account, under a minute
   mercury ask …    one question, one answer
-  mercury serve    run in the foreground; other commands and programs attach
+  mercury start    run in the background; other commands and programs attach
 
 Exit codes: 0 done, 1 failed, 2 usage, 3 not configured, 4 a decision is needed
 or was no, 5 still working, 6 another Mercury owns this home, 7 the doctor found
@@ -135,7 +135,7 @@ something to do.`,
 		return usage("%w\n%s --help shows how", err, c.CommandPath())
 	})
 	root.AddCommand(
-		askCommand(), serveCommand(), stopCommand(), demoCommand(), setupCommand(), statusCommand(),
+		askCommand(), serveCommand(), upCommand(), startCommand(), stopCommand(), restartCommand(), logsCommand(), demoCommand(), setupCommand(), statusCommand(),
 		conversationsCommand(), runsCommand(), deliveriesCommand(), questionsCommand(),
 		undoCommand(), backgroundCommand(), schedulesCommand(), memoryCommand(), soulCommand(), skillsCommand(), configCommand(), modelsCommand(), permissionsCommand(), mcpCommand(),
 		importCommand(), exportCommand(), backupCommand(), dbCommand(), doctorCommand(), versionCommand(),

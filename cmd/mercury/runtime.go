@@ -98,7 +98,7 @@ func attach(ctx context.Context, home config.Home) (*client.Client, error) {
 }
 
 var errNoRuntime = &mercury.Error{Kind: mercury.Unknown, Err: errors.New("no Mercury runs in this home"),
-	Help: "Start one with `mercury serve`, or talk to one with `mercury`."}
+	Help: "Start one with `mercury start`, or talk to one with `mercury`."}
 
 // running is a runtime to talk to: one that was there, or one of this process.
 type running struct {

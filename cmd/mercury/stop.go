@@ -26,21 +26,26 @@ at most ten seconds or so.`,
 			if err != nil {
 				return err
 			}
-			r, err := attach(c.Context(), home)
-			if err != nil {
-				return err
-			}
-			pid := homelock.Read(home.Dir()).PID
-			if err := r.Stop(c.Context()); err != nil {
-				return err
-			}
-			if err := free(c.Context(), home.Dir()); err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "stopped (pid %d)\n", pid)
-			return err
+			return stop(c, home)
 		},
 	}
+}
+
+// stop ends the Mercury of a home in order and waits for its end.
+func stop(c *cobra.Command, home config.Home) error {
+	r, err := attach(c.Context(), home)
+	if err != nil {
+		return err
+	}
+	pid := homelock.Read(home.Dir()).PID
+	if err := r.Stop(c.Context()); err != nil {
+		return err
+	}
+	if err := free(c.Context(), home.Dir()); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(c.OutOrStdout(), "stopped (pid %d)\n", pid)
+	return err
 }
 
 // free waits until the home's lock can be taken.

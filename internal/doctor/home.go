@@ -163,7 +163,7 @@ func (e *exam) runtime(ctx context.Context) {
 	case held:
 		e.add("runtime", Fault, "another process has the home and does not say which", "Find the process that has mercury.lock open, and end it.")
 	default:
-		e.add("runtime", Note, "no Mercury runs in this home", "Start one with `mercury serve`.")
+		e.add("runtime", Note, "no Mercury runs in this home", "Start one with `mercury start`.")
 		e.port()
 	}
 }
