@@ -12,6 +12,7 @@ import (
 	"github.com/mercury-agent/mercury/internal/config"
 	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/permission"
+	"github.com/mercury-agent/mercury/internal/sandbox"
 	"github.com/mercury-agent/mercury/internal/store"
 	"github.com/mercury-agent/mercury/internal/tool"
 	"github.com/mercury-agent/mercury/internal/tool/github"
@@ -38,7 +39,10 @@ func newOutside(c *config.Config, home config.Home, workspace, version string, k
 		out.fixed = append(out.fixed, github.Tools(github.Options{Address: c.GitHub.APIURL, Token: c.GitHub.Token.Value,
 			Owner: c.GitHub.DefaultOwner, Repo: c.GitHub.DefaultRepo, Agent: "Mercury/" + version, HTTP: via})...)
 	}
-	out.mcp = mcp.New(kept, mcpServers(c), mcp.Options{Version: version, Dir: workspace, HTTP: via})
+	out.mcp = mcp.New(kept, mcpServers(c), mcp.Options{Version: version, Dir: workspace, HTTP: via,
+		Veil: func(ctx context.Context, c sandbox.Command) (*sandbox.Process, error) {
+			return g.fence.VeilServer(ctx, c, []string{home.Dir()})
+		}})
 	return out
 }
 

@@ -48,7 +48,7 @@ func (f *Fence) Probe(ctx context.Context) Report {
 		return r
 	}
 	r := f.search(ctx)
-	r.Veil = f.searchVeil(ctx)
+	r.Veil, r.Mounts = f.searchVeil(ctx)
 	if ctx.Err() != nil && r.Level == None {
 		return r // cut short: it says nothing about the system
 	}

@@ -93,6 +93,8 @@ type Report struct {
 	// Veil is how commands outside the fence are kept from what is hidden;
 	// empty: nothing keeps them.
 	Veil Veil `json:"veil,omitempty"`
+	// Mounts says that hiding by a namespace works too, whatever Veil is.
+	Mounts bool `json:"mounts,omitempty"`
 }
 
 // String is the level, with what would raise it.

@@ -41,6 +41,16 @@ func (f *Fence) Veil(ctx context.Context, c Command, hidden []string) (*Process,
 	return f.veil(c, hidden, report.Veil)
 }
 
+// VeilServer is Veil for a program that runs for long and keeps files of its
+// own: where there are two ways it is the one that lets it make new ones
+// anywhere, also right beside what is hidden.
+func (f *Fence) VeilServer(ctx context.Context, c Command, hidden []string) (*Process, error) {
+	if f.Probe(ctx).Mounts {
+		return f.veil(c, hidden, ByNamespace)
+	}
+	return f.Veil(ctx, c, hidden)
+}
+
 func (f *Fence) veil(c Command, hidden []string, how Veil) (*Process, error) {
 	dir, ok := physical(c.Dir)
 	if !ok {
@@ -92,17 +102,18 @@ func above(hidden []string) (shut []string) {
 }
 
 // searchVeil finds the first way that works here, by hiding a folder from a
-// command that lists it.
-func (f *Fence) searchVeil(ctx context.Context) Veil {
+// command that reads in it, and whether mounting does.
+func (f *Fence) searchVeil(ctx context.Context) (first Veil, mounts bool) {
 	for _, how := range f.sys.veils {
-		if how == ByLandlock && f.sys.abi < abiMoves {
+		if how == ByLandlock && (f.sys.abi < abiMoves || first != "") || f.tryVeil(ctx, how) != nil {
 			continue
 		}
-		if f.tryVeil(ctx, how) == nil {
-			return how
+		if first == "" {
+			first = how
 		}
+		mounts = mounts || how == ByNamespace
 	}
-	return ""
+	return first, mounts
 }
 
 func (f *Fence) tryVeil(ctx context.Context, how Veil) error {

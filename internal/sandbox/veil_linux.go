@@ -125,6 +125,10 @@ func keepVeiled() error {
 	return nil
 }
 
+// onFolders are the rights that only a folder can be given.
+const onFolders = ll.AccessFSReadDir | ll.AccessFSRemoveDir | ll.AccessFSRemoveFile | ll.AccessFSMakeChar | ll.AccessFSMakeDir |
+	ll.AccessFSMakeReg | ll.AccessFSMakeSock | ll.AccessFSMakeFifo | ll.AccessFSMakeBlock | ll.AccessFSMakeSym | ll.AccessFSRefer
+
 // hideByLandlock grants everything around what is hidden. Listing a folder and
 // starting a program stay everyone's: else the folders on the way to what is
 // hidden could not be looked at.
@@ -132,7 +136,7 @@ func hideByLandlock(pl *plan) error {
 	config := abis[min(pl.ABI, len(abis)-1)]
 	config.HandledAccessNet, config.Scoped = 0, 0
 	config.HandledAccessFS &^= ll.AccessFSReadDir | ll.AccessFSExecute | ll.AccessFSIoctlDev
-	file := config.HandledAccessFS & (ll.AccessFSReadFile | ll.AccessFSWriteFile | ll.AccessFSTruncate)
+	file := config.HandledAccessFS &^ onFolders
 	rules := make([]landlock.Rule, 0, len(pl.Write))
 	for _, path := range pl.Write {
 		rights := file

@@ -31,11 +31,18 @@ import (
 	"github.com/mercury-agent/mercury/internal/engine"
 	"github.com/mercury-agent/mercury/internal/llm/llmtest"
 	"github.com/mercury-agent/mercury/internal/mercury"
+	"github.com/mercury-agent/mercury/internal/sandbox"
 	"github.com/mercury-agent/mercury/internal/store"
 	"github.com/mercury-agent/mercury/test/house"
 )
 
-func TestMain(m *testing.M) { os.Exit(house.Main(m)) }
+// The test program is the fence's helper as well, as Mercury is.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == sandbox.Subcommand {
+		os.Exit(sandbox.Main(os.Args[2:]))
+	}
+	os.Exit(house.Main(m))
+}
 
 // patience bounds every wait, on a machine whose cores are taken.
 const patience = 20 * time.Second
@@ -53,6 +60,7 @@ type home struct {
 	client    *client.Client
 	engine    *engine.Engine
 	token     string
+	helper    string // what starts fenced commands; empty: there is no fence
 	end       context.CancelFunc
 	gone      chan error
 }
@@ -115,7 +123,7 @@ func (h *home) start() *home {
 	h.t.Helper()
 	c, err := config.Load(config.Source{Home: h.files, Getenv: func(string) string { return "" }})
 	must(h.t, err)
-	d, err := daemon.Open(h.t.Context(), daemon.Options{Home: h.files, Config: c, Version: "test",
+	d, err := daemon.Open(h.t.Context(), daemon.Options{Home: h.files, Config: c, Version: "test", Helper: h.helper,
 		Log: slog.New(slog.NewJSONHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	must(h.t, err)
 	ctx, end := context.WithCancel(context.WithoutCancel(h.t.Context()))

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/mercury-agent/mercury/internal/llm/llmtest"
+	"github.com/mercury-agent/mercury/internal/sandbox"
+	"github.com/mercury-agent/mercury/internal/testenv"
 )
 
 // task is ordinary work: what a person asks for, and the calls it takes.
@@ -104,32 +106,50 @@ func (h *home) perform(k task, conversation string, begin func()) (asked, refuse
 	return asked, refused
 }
 
+// within runs a test in a house with the fence of this machine and in one
+// without any.
+func within(t *testing.T, test func(t *testing.T, helper string)) {
+	t.Run("with a fence", func(t *testing.T) {
+		self, err := os.Executable()
+		must(t, err)
+		if r := sandbox.New(sandbox.Options{Self: self, Scratch: t.TempDir()}).Probe(t.Context()); r.Level == sandbox.None {
+			testenv.Missing(t, "a fence for commands", r.String())
+		}
+		test(t, self)
+	})
+	t.Run("without a fence", func(t *testing.T) { test(t, "") })
+}
+
 func TestOrdinaryWorkAsksSeldom(t *testing.T) {
-	h := newHome(t, llmtest.Script{}, "guided", "")
-	h.project()
-	h.start()
-	calls, questions := 0, 0
-	for i, k := range ordinary {
-		conversation := fmt.Sprintf("local/t%d", i)
-		asked, refused := h.perform(k, conversation, func() { h.send(conversation, "please "+k.name) })
-		calls, questions = calls+len(k.calls), questions+len(asked)
-		for _, q := range asked {
-			t.Logf("%s asks: %s", k.name, q)
+	within(t, func(t *testing.T, helper string) {
+		h := newHome(t, llmtest.Script{}, "guided", "")
+		h.helper = helper
+		h.project()
+		h.start()
+		calls, questions := 0, 0
+		for i, k := range ordinary {
+			conversation := fmt.Sprintf("local/t%d", i)
+			asked, refused := h.perform(k, conversation, func() { h.send(conversation, "please "+k.name) })
+			calls, questions = calls+len(k.calls), questions+len(asked)
+			for _, q := range asked {
+				t.Logf("%s asks: %s", k.name, q)
+			}
+			for _, r := range refused {
+				t.Errorf("%s was refused: %s", k.name, r)
+			}
 		}
-		for _, r := range refused {
-			t.Errorf("%s was refused: %s", k.name, r)
+		rate := float64(questions) * 100 / float64(calls)
+		t.Logf("%d questions in %d calls of %d tasks: %.1f per 100", questions, calls, len(ordinary), rate)
+		most := 5.0
+		if helper == "" { // a command with paths, or one that is no plain reading, asks then
+			most = 16
+		} else if !h.fenced() {
+			t.Error("commands are not fenced, though they could be")
 		}
-	}
-	rate := float64(questions) * 100 / float64(calls)
-	fenced := h.fenced()
-	t.Logf("%d questions in %d calls of %d tasks: %.1f per 100 (commands are fenced: %v)", questions, calls, len(ordinary), rate, fenced)
-	most := 5.0
-	if !fenced { // a command with paths, or one that is no plain reading, asks then
-		most = 16
-	}
-	if rate > most {
-		t.Errorf("%.1f questions per 100 calls, want at most %.0f", rate, most)
-	}
+		if rate > most {
+			t.Errorf("%.1f questions per 100 calls, want at most %.0f", rate, most)
+		}
+	})
 }
 
 // fenced reports whether commands of this house run in a fence, by whether one
@@ -143,7 +163,12 @@ func (h *home) fenced() bool {
 // TestTaintedWorkAsksAtMostOnce does thirty tasks where somebody else has had
 // a word before, so that their text stands in each request.
 func TestTaintedWorkAsksAtMostOnce(t *testing.T) {
+	within(t, taintedWork)
+}
+
+func taintedWork(t *testing.T, helper string) {
 	h := newHome(t, llmtest.Script{}, "guided", "roles: { member: { messages_per_minute: 1000 } }\n")
+	h.helper = helper
 	h.project()
 	h.start()
 	tasks := slices.Concat(ordinary, []task{
@@ -158,7 +183,6 @@ func TestTaintedWorkAsksAtMostOnce(t *testing.T) {
 		{"compare with the code", []llmtest.Call{search("func"), read("src/util.go"), run("git diff")}},
 		{"who wrote that", []llmtest.Call{run("git log --oneline -3")}},
 	})
-	fenced := h.fenced()
 	questions := 0
 	for i, k := range tasks {
 		place := fmt.Sprintf("p%d", i)
@@ -173,7 +197,7 @@ func TestTaintedWorkAsksAtMostOnce(t *testing.T) {
 			continue
 		}
 		asked, refused := h.perform(k, "relay/"+place, func() { h.bridge.Push(place, "please "+k.name) })
-		if !fenced { // what asks without taint too is no matter of it
+		if helper == "" { // what asks without taint too is no matter of it
 			asked = slices.DeleteFunc(asked, func(q string) bool { return strings.Contains(q, "no fence holds") })
 		}
 		questions += len(asked)

@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"github.com/mercury-agent/mercury/internal/mercury"
+	"github.com/mercury-agent/mercury/internal/sandbox"
 	"github.com/mercury-agent/mercury/internal/store"
 )
 
@@ -53,6 +54,10 @@ type Options struct {
 	Version string
 	Dir     string            // where commands start; default the folder of the system for temporary files
 	HTTP    http.RoundTripper // carries requests to addresses; default http.DefaultTransport
+
+	// Veil, if not nil, prepares a server's command so that it does not reach
+	// what is hidden from every tool. A sandbox.ErrUnveiled starts it as it is.
+	Veil func(ctx context.Context, c sandbox.Command) (*sandbox.Process, error)
 
 	Idle  time.Duration // how long a server without calls is kept; default 5 minutes
 	Start time.Duration // how long starting and listing may take; default 20 s

@@ -1,6 +1,8 @@
 package mcp
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -9,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/mercury-agent/mercury/internal/sandbox"
 )
 
 // stopWait is how long a server gets to end by itself once its input has
@@ -27,16 +31,19 @@ type process struct {
 }
 
 // launch starts a command with a small environment and the given variables.
-func launch(command []string, dir string, env map[string]string) (*process, error) {
+func launch(ctx context.Context, command []string, o Options, env map[string]string) (*process, error) {
 	path, err := exec.LookPath(command[0])
 	if err != nil {
 		return nil, fmt.Errorf("find the program %s: %w", command[0], err)
 	}
 	cmd := exec.Command(path, command[1:]...)
 	cmd.Env = environment(env)
-	cmd.Dir = dir
-	if dir == "" {
+	if cmd.Dir = o.Dir; cmd.Dir == "" {
 		cmd.Dir = os.TempDir()
+	}
+	cmd, veiled, err := o.veil(ctx, cmd)
+	if err != nil {
+		return nil, fmt.Errorf("keep it from Mercury's own folder: %w", err)
 	}
 	// The output goes through a pipe of ours: it ends when we close it, not
 	// when the last process that inherited it does.
@@ -54,13 +61,38 @@ func launch(command []string, dir string, env map[string]string) (*process, erro
 	_ = w.Close()
 	if err != nil {
 		_ = r.Close()
+		if veiled != nil {
+			err = errors.Join(err, veiled.Close())
+		}
 		return nil, fmt.Errorf("start %s: %w", command[0], err)
 	}
 	go func() { // ends with the process, which stop ends
 		defer close(p.done)
 		_ = cmd.Wait()
+		if veiled == nil {
+			return
+		}
+		if err := veiled.Close(); err != nil {
+			fmt.Fprintln(p.err, err) // a tail never fails
+		}
 	}()
 	return p, nil
+}
+
+// veil makes of cmd a command that does not reach what is hidden, where this
+// system can hide anything.
+func (o Options) veil(ctx context.Context, cmd *exec.Cmd) (*exec.Cmd, *sandbox.Process, error) {
+	if o.Veil == nil {
+		return cmd, nil, nil
+	}
+	p, err := o.Veil(ctx, sandbox.Command{Path: cmd.Path, Args: cmd.Args, Env: cmd.Env, Dir: cmd.Dir})
+	if errors.Is(err, sandbox.ErrUnveiled) {
+		return cmd, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return p.Cmd, p, nil
 }
 
 // stop ends the process and what it started: its input ends, then it is told

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mercury-agent/mercury/internal/sandbox"
 )
 
 // scripted in the environment makes this test binary an MCP server that
@@ -17,6 +19,9 @@ import (
 const scripted = "TEST_MCP_SERVER"
 
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == sandbox.Subcommand {
+		os.Exit(sandbox.Main(os.Args[2:]))
+	}
 	if how := os.Getenv(scripted); how != "" {
 		behave(how)
 		return
@@ -92,6 +97,10 @@ func offering(how string) *mcp.Server {
 				return text(fmt.Sprint(os.Getpid()))
 			case "picture":
 				return &mcp.CallToolResult{Content: []mcp.Content{&mcp.ImageContent{MIMEType: "image/png", Data: []byte("12345")}, &mcp.ResourceLink{Name: "doc", URI: "file:///x"}}}, nil, nil
+			}
+			if path, ok := strings.CutPrefix(in.Text, "show "); ok {
+				b, err := os.ReadFile(path)
+				return text(fmt.Sprintf("%s %v", b, err))
 			}
 			return text("done " + in.Text)
 		})

@@ -175,7 +175,7 @@ func (s *server) start(ctx context.Context) (*session, error) {
 				CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 	} else {
 		var err error
-		if p, err = launch(s.Command, s.opts.Dir, secrets); err != nil {
+		if p, err = launch(ctx, s.Command, s.opts, secrets); err != nil {
 			return nil, err
 		}
 		transport = &mcp.IOTransport{Reader: p.out, Writer: p.in, MaxLineLength: messageMax}
