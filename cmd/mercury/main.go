@@ -137,7 +137,7 @@ something to do.`,
 	root.AddCommand(
 		askCommand(), serveCommand(), stopCommand(), demoCommand(), setupCommand(), statusCommand(),
 		conversationsCommand(), runsCommand(), deliveriesCommand(), questionsCommand(),
-		undoCommand(), backgroundCommand(), schedulesCommand(), usageCommand(), memoryCommand(), soulCommand(), configCommand(), modelsCommand(), permissionsCommand(), mcpCommand(),
+		undoCommand(), backgroundCommand(), schedulesCommand(), usageCommand(), memoryCommand(), soulCommand(), skillsCommand(), configCommand(), modelsCommand(), permissionsCommand(), mcpCommand(),
 		importCommand(), exportCommand(), backupCommand(), dbCommand(), doctorCommand(), versionCommand(),
 	)
 	root.CompletionOptions.HiddenDefaultCmd = false

@@ -154,10 +154,11 @@ func decisionsCommand() *cobra.Command {
 func undoCommand() *cobra.Command {
 	var yes, asJSON bool
 	var conversation string
-	c := &cobra.Command{Use: "undo [RUN]", Short: "Take back what a run did to files",
+	c := &cobra.Command{Use: "undo [RUN]", Short: "Take back what a run did",
 		Long: `Show what taking back a run would do and, with --yes, do it: files get their
-former content, moved ones return, deleted ones come back from the trash, and
-rights given to its questions end. Without RUN it is the last run that changed
+former content, also those that a command in the workspace changed, moved ones
+return, deleted ones come back, schedules and memories are as before, and rights
+given to its questions end. Without RUN it is the last run that changed
 something. What somebody changed since is left alone, and said.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {

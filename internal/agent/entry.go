@@ -45,7 +45,8 @@ type resultData struct {
 	Files   []mercury.File `json:"files,omitempty"`
 	Whole   string         `json:"whole,omitempty"` // path of the output before it was cut
 	Loads   []string       `json:"loads,omitempty"` // tools the model is told about from here on
-	Ends    *tool.End      `json:"ends,omitempty"`  // it asks that the turn ends
+	Narrows []string       `json:"narrows,omitempty"`
+	Ends    *tool.End      `json:"ends,omitempty"` // it asks that the turn ends
 }
 
 // The kinds of note the agent itself writes.

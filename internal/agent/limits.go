@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/mercury-agent/mercury/internal/mercury"
+	"github.com/mercury-agent/mercury/internal/tool"
 )
 
 // Limits bound one turn, or one continuation of it. A zero field means its
@@ -199,4 +201,30 @@ func whatWasDone(calls []doneCall) string {
 		}
 	}
 	return "Done so far: " + strings.Join(parts, ", ") + "."
+}
+
+// harmless are the tools that a narrowed run keeps: they ask, look things up
+// about Mercury itself, or end.
+var harmless = []string{"ask_user", "budget_status", "end_run", "list_skills", tool.FindTools, "use_skill"}
+
+// narrowed is what of the allowed tools (nil: all) is left to a run in a round,
+// after what its earlier results have narrowed it to. It never adds one.
+func narrowed(allowed []string, entries []mercury.Entry, run string, round int) []string {
+	for _, e := range entries {
+		if e.Kind != mercury.ToolResultEntry || e.RunID != run || e.Round >= round {
+			continue
+		}
+		to := data[resultData](e).Narrows
+		if len(to) == 0 {
+			continue
+		}
+		left := []string{}
+		for _, name := range slices.Concat(to, harmless) {
+			if (allowed == nil || slices.Contains(allowed, name)) && !slices.Contains(left, name) {
+				left = append(left, name)
+			}
+		}
+		allowed = left
+	}
+	return allowed
 }

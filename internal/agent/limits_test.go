@@ -2,6 +2,7 @@ package agent
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -93,5 +94,35 @@ func TestWhatWasDoneCountsEachTool(t *testing.T) {
 	}
 	if got := whatWasDone(nil); !strings.Contains(got, "No tool") {
 		t.Errorf("got %q", got)
+	}
+}
+
+func TestASkillTakesToolsAwayAndGivesNone(t *testing.T) {
+	result := func(round int, narrows ...string) mercury.Entry {
+		return resultEntry("run", round, "c", resultData{Tool: "use_skill", Narrows: narrows}, nil)
+	}
+	for _, tt := range []struct {
+		allowed []string
+		results []mercury.Entry
+		round   int
+		want    string
+	}{
+		{nil, []mercury.Entry{result(1, "read_file")}, 1, "[] all"},
+		{nil, []mercury.Entry{result(1, "read_file")}, 2, "[read_file ask_user budget_status end_run list_skills find_tools use_skill]"},
+		{[]string{"read_file", "ask_user"}, []mercury.Entry{result(1, "read_file", "run_command")}, 2, "[read_file ask_user]"},
+		{nil, []mercury.Entry{result(1, "read_file"), result(2, "run_command")}, 3, "[ask_user budget_status end_run list_skills find_tools use_skill]"},
+		{nil, []mercury.Entry{result(1, "*")}, 2, "[* ask_user budget_status end_run list_skills find_tools use_skill]"},
+	} {
+		got := narrowed(tt.allowed, tt.results, "run", tt.round)
+		text := fmt.Sprint(got)
+		if got == nil {
+			text += " all"
+		}
+		if text != tt.want {
+			t.Errorf("%v after %d results: %s, want %s", tt.allowed, len(tt.results), text, tt.want)
+		}
+	}
+	if got := narrowed(nil, []mercury.Entry{result(1, "read_file")}, "another", 2); got != nil {
+		t.Errorf("another run is narrowed: %v", got)
 	}
 }

@@ -181,9 +181,11 @@ func (t *turn) step(e mercury.Entry) (mercury.Step, bool) {
 }
 
 func (t *turn) toolCall(e mercury.Entry, d callData) tool.Call {
+	mandate := t.run.Mandate
+	mandate.Tools = narrowed(mandate.Tools, t.entries, t.run.ID, e.Round)
 	return tool.Call{
 		ID: e.CallID, RunID: t.run.ID, ConversationID: t.run.ConversationID,
-		Name: d.Tool, Args: d.Args, Mandate: t.run.Mandate, Taint: t.taint(), Dir: t.folder, Outputs: t.profile.Outputs,
+		Name: d.Tool, Args: d.Args, Mandate: mandate, Taint: t.taint(), Dir: t.folder, Outputs: t.profile.Outputs,
 		Progress: func(line string) {
 			t.publish("tool", Progress{CallID: e.CallID, Tool: d.Tool, State: "running", Line: line})
 		},
@@ -342,7 +344,7 @@ func (t *turn) result(c *call, out tool.Output) engine.StepResult {
 	r := engine.StepResult{
 		Output: encode(toolStep{Preview: preview(out.Text, 200)}),
 		Entries: []mercury.Entry{resultEntry(t.run.ID, c.entry.Round, c.entry.CallID, resultData{
-			Tool: c.data.Tool, Result: out.Text, IsError: out.IsError, Diff: out.Diff, Fence: out.Fence, Files: out.Files, Whole: out.Truncated, Loads: out.Loads, Ends: out.Ends,
+			Tool: c.data.Tool, Result: out.Text, IsError: out.IsError, Diff: out.Diff, Fence: out.Fence, Files: out.Files, Whole: out.Truncated, Loads: out.Loads, Narrows: out.Narrows, Ends: out.Ends,
 		}, out.Taint)},
 	}
 	if out.IsError {

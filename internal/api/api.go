@@ -29,6 +29,7 @@ import (
 	"github.com/mercury-agent/mercury/internal/intake"
 	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/schedule"
+	"github.com/mercury-agent/mercury/internal/skill"
 	"github.com/mercury-agent/mercury/internal/store"
 	"github.com/mercury-agent/mercury/internal/tool/mcp"
 )
@@ -56,11 +57,16 @@ type Options struct {
 	// apart; nil: no routes for them.
 	Budget  intake.Budget
 	Anatomy intake.Anatomy
+	// Skills are what can be learned; nil: no routes for them.
+	Skills *skill.Library
 	// Schedules start work by themselves; nil: no routes for them.
 	Schedules *schedule.Schedules
 	// ReadPatience is how long the reader of an event stream may take nothing
 	// of what is written to it before the stream ends; default 30 s.
 	ReadPatience time.Duration
+	// BodyPatience is how long the body of a request may take to arrive;
+	// default 10 s.
+	BodyPatience time.Duration
 	Log          *slog.Logger // default discards
 }
 
@@ -101,6 +107,9 @@ func New(e *engine.Engine, in *intake.Intake, token string, o Options) *Server {
 	if o.ReadPatience == 0 {
 		o.ReadPatience = readPatience
 	}
+	if o.BodyPatience == 0 {
+		o.BodyPatience = 10 * time.Second
+	}
 	if o.About == nil {
 		o.About = func(context.Context) About { return About{} }
 	}
@@ -125,6 +134,7 @@ func New(e *engine.Engine, in *intake.Intake, token string, o Options) *Server {
 	s.mcp()
 	s.backups()
 	s.schedules()
+	s.skills()
 	s.mux.HandleFunc("GET /api/events", s.events)
 	s.mux.HandleFunc("GET /api/openapi.json", s.openapi)
 	s.mux.HandleFunc("/", s.nothing)
@@ -178,6 +188,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			problem(w, http.StatusInternalServerError, "something broke inside; the log has the details, nothing was half done")
 		}
 	}()
+	if r.ContentLength != 0 { // also for who is refused: the server reads on to the body's end
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.opts.BodyPatience)) // a test's recorder has none
+	}
 	h := w.Header()
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")

@@ -36,7 +36,7 @@ func serveStreams(t *testing.T, patience time.Duration) *streams {
 	}
 	e := engine.New(st, engine.Options{})
 	s := &streams{engine: e, ended: make(chan struct{}, 1000)}
-	h := api.New(e, intake.New(e, intake.Options{}), token, api.Options{ReadPatience: patience})
+	h := api.New(e, intake.New(e, intake.Options{}), token, api.Options{ReadPatience: patience, BodyPatience: patience})
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.ServeHTTP(w, r)
 		s.ended <- struct{}{}
@@ -168,15 +168,23 @@ func TestTwoHundredReadersAllSeeEverything(t *testing.T) {
 
 func TestABodyThatDripsIsCutOff(t *testing.T) {
 	t.Parallel()
-	s := serveStreams(t, 0)
-	c, err := net.Dial("tcp", s.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	fmt.Fprintf(c, "POST /api/conversations/c/messages HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{", s.Listener.Addr(), token)
-	answer, err := io.ReadAll(c) // the server closes what it cuts off
-	if err != nil || !strings.Contains(string(answer), "408") || !strings.Contains(string(answer), "application/problem+json") {
-		t.Errorf("%q %v", answer, err)
+	for _, tt := range []struct{ name, token, status string }{
+		{"with the token", token, "408"},
+		{"without it", "wrong", "401"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := serveStreams(t, 100*time.Millisecond)
+			c, err := net.Dial("tcp", s.Listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			fmt.Fprintf(c, "POST /api/conversations/c/messages HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{", s.Listener.Addr(), tt.token)
+			answer, err := io.ReadAll(c) // the server closes what it cuts off
+			if err != nil || !strings.Contains(string(answer), tt.status) || !strings.Contains(string(answer), "application/problem+json") {
+				t.Errorf("%q %v", answer, err)
+			}
+		})
 	}
 }

@@ -72,7 +72,7 @@ func TestTheFirstRequestIsSmallAndTheRestIsFound(t *testing.T) {
 	for _, s := range specs {
 		names = append(names, s.Name)
 	}
-	want := []string{"ask_user", "edit_file", "find_files", "find_tools", "list_dir", "read_file", "run_command", "save_memory", "search_text", "write_file"}
+	want := []string{"ask_user", "edit_file", "find_files", "find_tools", "list_dir", "read_file", "run_command", "save_memory", "search_text", "use_skill", "write_file"}
 	if !slices.Equal(names, want) {
 		t.Errorf("always sent: %v", names)
 	}
@@ -96,11 +96,12 @@ var acts = map[string]string{
 	"git_push": `{}`, "git_status": `{}`, "git_diff": `{}`, "git_log": `{}`, "git_show": `{}`, "git_branch": `{}`,
 	"schedule_task": `{"when":"every day at 9","description":"x","prompt":"y"}`, "update_scheduled_task": `{"id":"canary","prompt":"y"}`,
 	"cancel_scheduled_task": `{"id":"canary"}`,
+	"install_skill":         `{"content":"---\nname: canary\ndescription: x\n---\nx"}`,
 }
 
 // harmless are the tools that touch nothing but what is the conversation's own.
 var harmless = []string{"find_tools", "ask_user", "budget_status", "background", "list_scheduled_tasks",
-	"save_memory", "search_memory", "search_history"}
+	"save_memory", "search_memory", "search_history", "use_skill", "list_skills"}
 
 func TestNoToolActsForACallerThatForgotTheGate(t *testing.T) {
 	p, work := belt(t)

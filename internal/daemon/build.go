@@ -137,9 +137,9 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 	}
 	r.intake = intake.New(r.engine, intake.Options{Role: current.role, May: current.may,
 		Limit: current.limit, Zone: profiles.zone, Undo: profiles.undo, Jobs: profiles.jobs, Schedules: profiles.schedules,
-		Models: modelDesk{o.Home, current.config}, Budget: money, Anatomy: anatomy, Reload: h.reload, Log: o.Log})
+		Models: modelDesk{o.Home, current.config}, Budget: money, Anatomy: anatomy, Reload: h.reload, Skills: profiles.skills, Log: o.Log})
 	r.api = api.New(r.engine, r.intake, h.token, api.Options{Version: o.Version, About: h.about, Undo: profiles.undo, Jobs: profiles.jobs,
-		MCP: r.outside.mcp, Backups: care, Schedules: profiles.schedules, Budget: money, Anatomy: anatomy, Stop: h.stopper(), Log: o.Log})
+		MCP: r.outside.mcp, Backups: care, Skills: profiles.skills, Schedules: profiles.schedules, Budget: money, Anatomy: anatomy, Stop: h.stopper(), Log: o.Log})
 
 	if o.Only == "" && !o.Idle {
 		if err := r.openChannels(h, node, transport); err != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/mercury-agent/mercury/internal/permission"
 	"github.com/mercury-agent/mercury/internal/sandbox"
 	"github.com/mercury-agent/mercury/internal/schedule"
+	"github.com/mercury-agent/mercury/internal/skill"
 	"github.com/mercury-agent/mercury/internal/soul"
 	"github.com/mercury-agent/mercury/internal/store"
 	"github.com/mercury-agent/mercury/internal/tool"
@@ -53,6 +54,7 @@ type profiles struct {
 	roles     permission.Roles
 	schedules *schedule.Schedules // set once the engine exists
 	mind      *mind
+	skills    *skill.Library
 }
 
 func newProfiles(c *config.Config, home config.Home, hide secrets, model llm.Client, kept store.Store, node string, fence *sandbox.Fence, log *slog.Logger) *profiles {
@@ -68,10 +70,12 @@ func newProfiles(c *config.Config, home config.Home, hide secrets, model llm.Cli
 	p.mind = &mind{soul: soul.New(soul.Options{Dir: home.Soul(), Name: c.Name, Owner: c.Owner, Screen: hide.Hide}), store: kept, zone: zone,
 		model: p.model, log: log, config: func() *config.Config { return c }, book: func() budget.Book { return p.book() }, used: map[string][]string{}}
 	p.files = file.New(file.Options{Hidden: []string{home.Dir()}, Keep: kept.Blobs().Put, Trash: filepath.Join(home.Files(), "trash")})
-	commands := shell.Options{Owner: commandOwner(node), Fence: fence, Hidden: []string{home.Dir()}}
+	commands := shell.Options{Owner: commandOwner(node), Fence: fence, Hidden: []string{home.Dir()}, Watch: p.files.Watch, Remember: file.Remember}
 	p.jobs = shell.NewJobs(commands, shell.JobsOptions{Update: p.gate.update, Node: node, Folder: filepath.Join(home.Files(), "jobs"), Log: log})
 	commands.Jobs = p.jobs
 	p.commands = commands
+	p.skills = newSkills(home, p.workspace)
+	p.files.TakesBack(skill.UndoAct, p.skills.Undo)
 	p.core, p.more = p.belt(commands)
 	p.tools = tool.NewTieredSet(p.gate, p.core, p.more)
 	return p
@@ -146,7 +150,13 @@ func (p *profiles) Profile(ctx context.Context, run mercury.Run, c mercury.Conve
 		profile.Patience, profile.Hush, profile.Silent = schedule.QuestionLife, p.hush, schedule.Acknowledgement
 	}
 	longrun.Shape(&profile, run, c, time.Now)
-	return profile, p.mind.complete(ctx, &profile, run, c)
+	if err := p.mind.complete(ctx, &profile, run, c); err != nil {
+		return profile, err
+	}
+	if section := p.skills.Section(skillsSection); section != "" {
+		profile.System = append(profile.System, section)
+	}
+	return profile, nil
 }
 
 // outputs is the folder of a conversation's large tool outputs.
@@ -163,12 +173,14 @@ func commandOwner(node string) string { return strings.TrimPrefix(node, "node_")
 func (p *profiles) belt(commands shell.Options) (core, more []tool.Tool) {
 	core = append(p.files.Core(), shell.Run(commands), ask.User())
 	core = append(core, p.mind.core()...)
+	core = append(core, p.skills.Core()...)
 	hidden := file.Options{Hidden: []string{p.home.Dir()}}
 	more = append(p.files.More(), message.Tools(message.Options{Files: hidden, Sent: filepath.Join(p.home.Files(), "sent"),
 		View: p.store.View, Daily: p.config.Budget.DailyTokens, Zone: p.zone})...)
 	more = append(more, p.jobs.Tool())
 	more = append(more, schedule.Tools(func() *schedule.Schedules { return p.schedules })...)
 	more = append(more, p.mind.more()...)
+	more = append(more, p.skills.More()...)
 	more = append(more, git.Tools(commands)...)
 	return core, more
 }

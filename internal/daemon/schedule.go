@@ -26,6 +26,7 @@ func newSchedules(c *current, p *profiles, e *engine.Engine, turn engine.Handler
 	return schedule.New(e, schedule.Options{
 		Zone: p.zone, ZoneName: zoneName(p.zone), Turn: turn,
 		Tools: func(ctx context.Context) (*tool.Set, error) { return now().belted(ctx) },
+		Skill: func(ctx context.Context, name string) (string, error) { return now().skillPrompt(ctx, name) },
 		Rights: func(by mercury.Actor, destination string) mercury.Mandate {
 			return now().scheduleRights(by, destination)
 		},

@@ -16,7 +16,6 @@ import (
 	"github.com/mercury-agent/mercury/internal/llm"
 	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/tool"
-	"github.com/mercury-agent/mercury/internal/tool/shell"
 )
 
 // follows reports whether a running house follows a change of this key. The
@@ -126,7 +125,7 @@ func (p *profiles) with(c *config.Config) *profiles {
 	o := p.gate.gateOptions
 	o.mode, o.roles = next.mode, next.roles
 	next.gate = newGate(o)
-	next.core, next.more = next.belt(shell.Options{Owner: p.commands.Owner, Fence: p.commands.Fence, Hidden: p.commands.Hidden, Jobs: p.jobs})
+	next.core, next.more = next.belt(p.commands)
 	next.tools = tool.NewTieredSet(next.gate, next.core, next.more)
 	if p.outside != nil {
 		next.outside = p.outside.again()

@@ -137,7 +137,8 @@ func TestNoToolReachesTheWorldAroundTheGate(t *testing.T) {
 	p := newProfiles(c, home, newSecrets(c, ""), nil, kept, "node_test", sandbox.New(sandbox.Options{}), slog.New(slog.DiscardHandler))
 	sch := someSchedule(t, p, kept)
 	given := map[string]string{"schedule_task": `{"when":"every day at 9","description":"canary","prompt":"canary"}`,
-		"update_scheduled_task": `{"id":"` + sch + `","prompt":"canary"}`, "cancel_scheduled_task": `{"id":"` + sch + `"}`}
+		"update_scheduled_task": `{"id":"` + sch + `","prompt":"canary"}`, "cancel_scheduled_task": `{"id":"` + sch + `"}`,
+		"install_skill": `{"content":"---\nname: canary\ndescription: x\n---\nx"}`}
 	gate := &no{asked: map[string]int{}}
 	set, err := newOutside(c, home, workspace, "test", kept, p.gate, http.DefaultTransport).tools(t.Context(), gate, p.core, p.more)
 	if err != nil {

@@ -30,6 +30,8 @@ func builtin(i *Intake) []Command {
 			Help: "what is granted; and how much is asked here", Roles: []mercury.Role{mercury.Owner}, Run: i.permissions, Complete: permissionWords},
 		{Name: "bg", Args: "[output|stop|detach JOB]", Help: "commands that run in the background here", Needs: mercury.GetPermissions, Run: i.background},
 		{Name: "schedules", Aliases: []string{"tasks"}, Args: scheduleArgs, Help: "what starts by itself, and when", Needs: mercury.ListTasks, Run: i.schedules, Complete: scheduleWords},
+		{Name: "skills", Help: "what I have learned to do", Run: i.listSkills},
+		{Name: "skill", Args: "NAME [TASK] | save", Help: "use a skill; save: make one of what we just did", Needs: mercury.MayPrompt, Run: i.oneSkill, Complete: i.skillNames},
 		{Name: "budget", Args: budgetArgs, Help: "what a day and a month may cost, and how much is used", Roles: []mercury.Role{mercury.Owner}, Before: i.setBudget, Run: i.budget, Complete: budgetWords},
 		{Name: "usage", Aliases: []string{"cost"}, Args: "[model|bot|conversation|day|purpose]", Help: "what was used today and this month, and what it costs", Roles: []mercury.Role{mercury.Owner}, Run: i.usage, Complete: usageWords},
 		{Name: "context", Help: "what the model is sent here, and how full its window is", Needs: mercury.MayCompact, Before: i.takeApart, Run: i.context},

@@ -23,6 +23,7 @@ import (
 	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/permission"
 	"github.com/mercury-agent/mercury/internal/schedule"
+	"github.com/mercury-agent/mercury/internal/skill"
 	"github.com/mercury-agent/mercury/internal/store"
 )
 
@@ -54,6 +55,8 @@ type Options struct {
 	Schedules *schedule.Schedules
 	// Models is who knows and chooses the models; nil: nobody.
 	Models Models
+	// Skills are what can be used by name; nil: there are none.
+	Skills *skill.Library
 	// Budget is what a day and a month may cost; nil: none is kept.
 	Budget Budget
 	// Anatomy takes the next request apart; nil: nobody can.
@@ -143,6 +146,7 @@ func (i *Intake) Accept(ctx context.Context, m mercury.Message) (Result, error) 
 			Err:  fmt.Errorf("the message has %d bytes, the limit is %d", len(m.Text), MaxText),
 			Help: "Put the text into a file in the workspace and name the file."})
 	}
+	m.Text = i.skillPrompt(m)
 	if name, args, ok := parseCommand(m.Text); ok && len(m.Files) == 0 {
 		if c, known := i.commands.find(name); known {
 			return i.command(ctx, m, c, args)

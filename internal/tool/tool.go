@@ -152,6 +152,10 @@ type Output struct {
 	// Loads names tools that a model is told about from now on.
 	Loads []string
 
+	// Narrows names the tools that the run is held to from the next round on,
+	// beside those that do no harm. Empty: it stays as it is.
+	Narrows []string
+
 	Taint     []string // outside sources in Text
 	Truncated string   // path of the whole text, when Text is only part of it
 }

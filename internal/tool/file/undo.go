@@ -28,7 +28,7 @@ func (f *Files) Undo(ctx context.Context, tx store.Tx, blobs store.Blobs, run, c
 		last, err := tx.LastUndoRun(conversation)
 		if errors.Is(err, store.ErrNotFound) {
 			return mercury.Undone{}, &mercury.Error{Kind: mercury.NotFound, Err: errors.New("there is nothing to undo"),
-				Help: "Only what a run did to files and schedules can be taken back."}
+				Help: "What a run did to files, schedules and memories can be taken back."}
 		}
 		if err != nil {
 			return mercury.Undone{}, err
@@ -135,10 +135,14 @@ func cannot(tx store.Tx, run string, rows []store.UndoRow, out *mercury.Undone) 
 	}
 	for _, s := range steps {
 		known := slices.ContainsFunc(rows, func(r store.UndoRow) bool { return r.CallID == s.CallID })
-		if s.Kind != "tool" || s.Effect != mercury.Once || known || s.State == mercury.StepFailed {
+		command := s.Name == "run_command"
+		if s.Kind != "tool" || s.Effect != mercury.Once || known && !command || s.State == mercury.StepFailed {
 			continue
 		}
 		text := s.Name + " ran; what it did is not taken back"
+		if known {
+			text = s.Name + " ran; what it did besides these files is not taken back"
+		}
 		if s.State != mercury.StepDone {
 			text = s.Name + " may have run; what it did is not known"
 		}
@@ -265,6 +269,9 @@ func (u *undoing) restore(ctx context.Context, r store.UndoRow) error {
 		return errors.New("the former content is damaged")
 	}
 	defer u.files.lock(r.Path)()
+	if r.After == stateNothing {
+		return u.create(r, content)
+	}
 	p, err := u.view(mercury.WritePath, r.Path).existing(r.Path)
 	if err != nil {
 		return explain(r.Path, err)
@@ -274,6 +281,21 @@ func (u *undoing) restore(ctx context.Context, r store.UndoRow) error {
 		return explain(r.Path, err)
 	}
 	return p.dir.Chmod(p.name, fs.FileMode(r.BeforeMode).Perm())
+}
+
+// create puts back a file that is gone, and the folders it lay in.
+func (u *undoing) create(r store.UndoRow, content []byte) error {
+	dir, err := u.folder(mercury.WritePath, r.Path, true)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	f, err := dir.OpenFile(filepath.Base(r.Path), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return explain(r.Path, err)
+	}
+	_, err = f.Write(content)
+	return errors.Join(err, f.Chmod(fs.FileMode(r.BeforeMode).Perm()), f.Sync(), f.Close())
 }
 
 // drop removes a file that the run had made.

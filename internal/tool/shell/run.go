@@ -14,6 +14,7 @@ import (
 
 	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/sandbox"
+	"github.com/mercury-agent/mercury/internal/store"
 	"github.com/mercury-agent/mercury/internal/tool"
 )
 
@@ -48,7 +49,12 @@ func (o Options) run(ctx context.Context, c tool.Call, command string, limit tim
 	if err != nil {
 		return tool.Output{}, err
 	}
+	look := o.watch(ctx, c)
 	out, err := o.work(ctx, c, cmd, mark, fenced, limit)
+	if look != nil && err == nil {
+		rows := look(ctx)
+		out.Commit = func(tx store.Tx) error { return o.Remember(tx, rows) }
+	}
 	if fenced == nil {
 		return out, err
 	}
@@ -78,6 +84,14 @@ func (o Options) fence(ctx context.Context, x *tool.Command, cmd *exec.Cmd) (*sa
 		return nil, denied(err, refusal.Have.Cure)
 	}
 	return p, err
+}
+
+// watch looks at the workspace before a command that may change it.
+func (o Options) watch(ctx context.Context, c tool.Call) func(context.Context) []store.UndoRow {
+	if o.Watch == nil || c.Exec != nil && (c.Exec.Fence == nil || len(c.Exec.Fence.ReadWrite) == 0) {
+		return nil
+	}
+	return o.Watch(ctx, c, c.Mandate.Workspace)
 }
 
 func (o Options) veil(ctx context.Context, cmd *exec.Cmd) (*sandbox.Process, error) {

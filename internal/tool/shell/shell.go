@@ -21,6 +21,7 @@ import (
 
 	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/sandbox"
+	"github.com/mercury-agent/mercury/internal/store"
 	"github.com/mercury-agent/mercury/internal/tool"
 )
 
@@ -47,6 +48,12 @@ type Options struct {
 	// Owner names this Mercury among others on the machine, in letters and
 	// digits. What it left running when it was killed is found by it.
 	Owner string
+
+	// Watch, if not nil, looks at the workspace before a command that may
+	// change it, and again by the function it returns, nil for none. What was
+	// changed joins the commit of the result by Remember.
+	Watch    func(ctx context.Context, c tool.Call, folder string) func(context.Context) []store.UndoRow
+	Remember func(tx store.Tx, rows []store.UndoRow) error
 
 	// Jobs, if not nil, is where commands run in the background.
 	Jobs *Jobs
