@@ -137,7 +137,7 @@ something to do.`,
 	root.AddCommand(
 		askCommand(), serveCommand(), upCommand(), startCommand(), stopCommand(), restartCommand(), logsCommand(), demoCommand(), setupCommand(), statusCommand(),
 		conversationsCommand(), runsCommand(), deliveriesCommand(), questionsCommand(),
-		undoCommand(), backgroundCommand(), schedulesCommand(), memoryCommand(), soulCommand(), skillsCommand(), configCommand(), modelsCommand(), permissionsCommand(), mcpCommand(),
+		undoCommand(), backgroundCommand(), schedulesCommand(), usageCommand(), memoryCommand(), soulCommand(), skillsCommand(), configCommand(), modelsCommand(), permissionsCommand(), mcpCommand(),
 		importCommand(), exportCommand(), backupCommand(), dbCommand(), doctorCommand(), versionCommand(),
 	)
 	root.CompletionOptions.HiddenDefaultCmd = false

@@ -23,6 +23,8 @@ const (
 	textGoOn     = "(go on)"
 	textCutHead  = "(Earlier messages are left out.)"
 	textEmpty    = "(empty message)"
+
+	summaryMark = "[summary of what came before] "
 )
 
 // stubFrom is the length in bytes from which an old output is worth a stub.
@@ -183,7 +185,7 @@ func (b *builder) entry(e mercury.Entry) {
 	case mercury.NoteEntry:
 		b.say("[note] " + strings.TrimSpace(userText(e)))
 	case mercury.SummaryEntry:
-		b.say("[summary of what came before] " + e.Text)
+		b.say(summaryMark + e.Text)
 	case mercury.AssistantEntry:
 		b.assistant(e)
 	}

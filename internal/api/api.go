@@ -53,6 +53,10 @@ type Options struct {
 	Backups Backups
 	// MCP are the MCP servers; nil: no routes for them.
 	MCP *mcp.Client
+	// Budget is what a day and a month may cost, and Anatomy takes a request
+	// apart; nil: no routes for them.
+	Budget  intake.Budget
+	Anatomy intake.Anatomy
 	// Skills are what can be learned; nil: no routes for them.
 	Skills *skill.Library
 	// Schedules start work by themselves; nil: no routes for them.
@@ -126,6 +130,7 @@ func New(e *engine.Engine, in *intake.Intake, token string, o Options) *Server {
 	s.rights()
 	s.jobs()
 	s.memory()
+	s.usage()
 	s.mcp()
 	s.backups()
 	s.schedules()

@@ -72,6 +72,14 @@ func (s State) Percent() int {
 	return int(s.Used * 100 / s.Cap)
 }
 
+// Unit is what is counted: tokens, or a currency.
+func (s State) Unit() string {
+	if s.Money {
+		return catalog.Currency()
+	}
+	return "tokens"
+}
+
 // Words say how much is used of how much.
 func (s State) Words() string {
 	what := "today"

@@ -132,11 +132,14 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 	if err := r.mind.seed(); err != nil {
 		return nil, errors.Join(err, kept.Close())
 	}
+	anatomy := func(ctx context.Context, conversation string) (agent.Anatomy, error) {
+		return turns.Anatomy(ctx, kept.View, conversation)
+	}
 	r.intake = intake.New(r.engine, intake.Options{Role: current.role, May: current.may,
 		Limit: current.limit, Zone: profiles.zone, Undo: profiles.undo, Jobs: profiles.jobs, Schedules: profiles.schedules,
-		Models: modelDesk{o.Home, current.config}, Budget: money, Reload: h.reload, Skills: profiles.skills, Log: o.Log})
+		Models: modelDesk{o.Home, current.config}, Budget: money, Anatomy: anatomy, Reload: h.reload, Skills: profiles.skills, Log: o.Log})
 	r.api = api.New(r.engine, r.intake, h.token, api.Options{Version: o.Version, About: h.about, Undo: profiles.undo, Jobs: profiles.jobs,
-		MCP: r.outside.mcp, Backups: care, Skills: profiles.skills, Schedules: profiles.schedules, Stop: h.stopper(), Log: o.Log})
+		MCP: r.outside.mcp, Backups: care, Skills: profiles.skills, Schedules: profiles.schedules, Budget: money, Anatomy: anatomy, Stop: h.stopper(), Log: o.Log})
 
 	if o.Only == "" && !o.Idle {
 		if err := r.openChannels(h, node, transport); err != nil {

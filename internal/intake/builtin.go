@@ -33,6 +33,8 @@ func builtin(i *Intake) []Command {
 		{Name: "skills", Help: "what I have learned to do", Run: i.listSkills},
 		{Name: "skill", Args: "NAME [TASK] | save", Help: "use a skill; save: make one of what we just did", Needs: mercury.MayPrompt, Run: i.oneSkill, Complete: i.skillNames},
 		{Name: "budget", Args: budgetArgs, Help: "what a day and a month may cost, and how much is used", Roles: []mercury.Role{mercury.Owner}, Before: i.setBudget, Run: i.budget, Complete: budgetWords},
+		{Name: "usage", Aliases: []string{"cost"}, Args: "[model|bot|conversation|day|purpose]", Help: "what was used today and this month, and what it costs", Roles: []mercury.Role{mercury.Owner}, Run: i.usage, Complete: usageWords},
+		{Name: "context", Help: "what the model is sent here, and how full its window is", Needs: mercury.MayCompact, Before: i.takeApart, Run: i.context},
 		{Name: "clean", Help: "put away text from outside, so that it no longer makes things ask", Needs: mercury.GetPermissions, Run: clean},
 		{Name: "model", Args: "[MODEL]", Help: "which model answers; with a name, another one from the next turn on", Roles: []mercury.Role{mercury.Owner}, Before: i.useModel, Run: i.model, Complete: i.modelNames},
 		{Name: "models", Args: "[PROVIDER]", Help: "what the providers offer, by their own lists", Roles: []mercury.Role{mercury.Owner}, Before: i.listModels, Run: i.models},

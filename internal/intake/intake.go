@@ -59,6 +59,8 @@ type Options struct {
 	Skills *skill.Library
 	// Budget is what a day and a month may cost; nil: none is kept.
 	Budget Budget
+	// Anatomy takes the next request apart; nil: nobody can.
+	Anatomy Anatomy
 	// Reload reads settings anew and says what changed; nil: nobody can.
 	Reload func(ctx context.Context) (string, error)
 	Log    *slog.Logger // default discards

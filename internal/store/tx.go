@@ -272,7 +272,9 @@ type UsageSum struct {
 type Ledger interface {
 	PutLedger(row LedgerRow) error
 	// SumUsage sums rows of [from, to) by "model", "source" (provider/model),
-	// "conversation", "day", "profile", "purpose" or "" (one group). Days are those of zone.
+	// "conversation", "day", "profile", "purpose" or "" (one group); by "conversation source",
+	// "profile source" and "purpose source" too, whose groups are both, with a
+	// space between. Days are those of zone.
 	SumUsage(by string, from, to time.Time, zone *time.Location) ([]UsageSum, error)
 }
 

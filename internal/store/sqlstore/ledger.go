@@ -28,6 +28,8 @@ func (tx *Tx) SumUsage(by string, from, to time.Time, zone *time.Location) ([]st
 	case "day":
 		return tx.sumDays(from, to, zone)
 	case "model", "source", "conversation", "profile", "purpose":
+	case "conversation source", "profile source", "purpose source":
+		name = "ledger.sum." + strings.ReplaceAll(by, " ", ".")
 	default:
 		return nil, &mercury.Error{Kind: mercury.Invalid, Err: fmt.Errorf("sum usage by %q: no such group", by)}
 	}

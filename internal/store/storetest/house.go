@@ -168,6 +168,7 @@ var ledgerTests = map[string]func(*testing.T, Home, store.Store){
 			"conversation": {"conversation", time.Time{}, time.Time{}, nil, []string{"a 3 400 estimated", "b 1 100"}},
 			"profile":      {"profile", time.Time{}, time.Time{}, nil, []string{"p 4 500 estimated"}},
 			"purpose":      {"purpose", time.Time{}, time.Time{}, nil, []string{"turn 4 500 estimated"}},
+			"by both":      {"conversation source", time.Time{}, time.Time{}, nil, []string{"a x/m1 1 200", "a x/m2 2 200 estimated", "b x/m1 1 100"}},
 			"half open":    {"", midnight.Add(-time.Microsecond), midnight, nil, []string{" 1 100"}},
 			"day": {"day", time.Time{}, time.Time{}, time.UTC,
 				[]string{"2026-03-01 2 300", "2026-03-02 1 100 estimated", "2026-03-03 1 100"}},

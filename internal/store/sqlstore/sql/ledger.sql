@@ -32,6 +32,15 @@ SELECT profile, @sums @span GROUP BY profile
 -- name: ledger.sum.purpose
 SELECT purpose, @sums @span GROUP BY purpose
 
+-- name: ledger.sum.conversation.source
+SELECT conversation_id || ' ' || provider || '/' || model, @sums @span GROUP BY conversation_id, provider, model
+
+-- name: ledger.sum.profile.source
+SELECT profile || ' ' || provider || '/' || model, @sums @span GROUP BY profile, provider, model
+
+-- name: ledger.sum.purpose.source
+SELECT purpose || ' ' || provider || '/' || model, @sums @span GROUP BY purpose, provider, model
+
 -- name: ledger.sum.all
 SELECT '', @sums @span HAVING count(*) > 0
 
