@@ -19,7 +19,7 @@ const modesKey = "modes"
 
 // remember notes that a conversation's mode ends at a time; zero: it has no
 // end that anyone is told of.
-func (i *Intake) remember(tx store.Tx, conversation string, until time.Time) error {
+func (i *Intake) remember(tx *engine.Tx, conversation string, until time.Time) error {
 	ends, err := modeEnds(tx)
 	if err != nil {
 		return err
@@ -35,10 +35,14 @@ func (i *Intake) remember(tx store.Tx, conversation string, until time.Time) err
 		return err
 	}
 	if !until.IsZero() {
-		select {
-		case i.modes <- until:
-		default: // whoever keeps them looks at all of them
-		}
+		// Not before it can be read: a look that comes too early finds nothing and
+		// would be the last.
+		tx.After(func() {
+			select {
+			case i.modes <- until:
+			default: // whoever keeps them looks at all of them
+			}
+		})
 	}
 	return nil
 }
