@@ -74,7 +74,9 @@ func examination(home config.Home, fix, live bool) doctor.Options {
 
 // moreChecks are those of rooms that the doctor does not know. A room adds a
 // line.
-func moreChecks(home config.Home) []doctor.Check { return []doctor.Check{checkSkills(home), checkCrashes(home)} }
+func moreChecks(home config.Home) []doctor.Check {
+	return []doctor.Check{checkSkills(home), checkCrashes(home)}
+}
 
 // probeFence builds a fence once, to see which can be built, and keeps nothing.
 func probeFence(ctx context.Context) sandbox.Report {

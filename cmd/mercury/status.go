@@ -15,6 +15,7 @@ import (
 	"github.com/mercury-agent/mercury/internal/api"
 	"github.com/mercury-agent/mercury/internal/config"
 	"github.com/mercury-agent/mercury/internal/daemon/setup"
+	"github.com/mercury-agent/mercury/internal/daemon/supervise"
 	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/tui"
 )
@@ -37,6 +38,9 @@ func statusCommand() *cobra.Command {
 						&exit{code: exitFailed, silent: true, err: err})
 				}
 				fmt.Fprintf(c.OutOrStdout(), "Mercury is not running (%s).\n%s\n", home.Dir(), mercury.HelpOf(errNoRuntime))
+				if s, err := supervise.Read(crashFile(home)); err == nil && s.Why() != "" {
+					fmt.Fprintln(c.OutOrStdout(), "In the background "+tui.Safe(s.Why()))
+				}
 				if setup.Begun(home) {
 					fmt.Fprintln(c.OutOrStdout(), "Its set-up was begun and not finished; mercury setup goes on where it was.")
 				}
