@@ -74,9 +74,9 @@ type Profile struct {
 	// Said joins the commit in which an answer is said. Nil: nothing does.
 	Said func(*engine.Tx, mercury.Run, mercury.Entry) error
 
-	// Image reads a picture that came with a message. Nil: pictures are only
-	// named.
-	Image func(mercury.File) ([]byte, error)
+	// Image reads a picture that came with a message, fit for the model, with
+	// its media type. Nil, or an error: it is only named.
+	Image func(mercury.File) (b []byte, media string, err error)
 
 	// Addresses says where answers and questions go. Nil: to the mandate's
 	// destination, else to the conversation itself where people read it.

@@ -181,7 +181,7 @@ type builder struct {
 func (b *builder) entry(e mercury.Entry) {
 	switch e.Kind {
 	case mercury.UserEntry:
-		b.say(userText(e), b.images[e.ID]...)
+		b.say(userText(e)+unseen(e, len(b.images[e.ID])), b.images[e.ID]...)
 	case mercury.NoteEntry:
 		b.say("[note] " + strings.TrimSpace(userText(e)))
 	case mercury.SummaryEntry:
@@ -347,9 +347,36 @@ func oneLine(s string) string {
 // request may hold once they are base64.
 const maxImagesBytes = llm.MaxRequest / 8 * 3
 
+// isImage reports whether a file is a picture of a kind that the wires take.
+func isImage(f mercury.File) bool {
+	switch f.Type {
+	case "image/png", "image/jpeg", "image/gif", "image/webp":
+		return true
+	}
+	return false
+}
+
+// unseen says how many pictures of a message are only named, so that a model
+// does not speak of what it cannot see.
+func unseen(e mercury.Entry, shown int) string {
+	n := 0
+	for _, f := range data[userData](e).Files {
+		if isImage(f) {
+			n++
+		}
+	}
+	switch {
+	case n <= shown:
+		return ""
+	case shown == 0:
+		return "\n(You are not shown the pictures here; say so if they matter.)"
+	}
+	return fmt.Sprintf("\n(You are shown %d of the %d pictures here.)", shown, n)
+}
+
 // pickImages reads the newest images the wires allow, by entry. What cannot be
 // read or is too large is only named in the text.
-func pickImages(entries []mercury.Entry, read func(mercury.File) ([]byte, error)) map[string][]llm.Part {
+func pickImages(entries []mercury.Entry, read func(mercury.File) (b []byte, media string, err error)) map[string][]llm.Part {
 	if read == nil {
 		return nil
 	}
@@ -361,20 +388,15 @@ func pickImages(entries []mercury.Entry, read func(mercury.File) ([]byte, error)
 			continue
 		}
 		for _, f := range slices.Backward(data[userData](e).Files) {
-			switch f.Type {
-			case "image/png", "image/jpeg", "image/gif", "image/webp":
-			default:
+			if !isImage(f) || count == llm.MaxImages {
 				continue
 			}
-			if count == llm.MaxImages || f.Size > llm.MaxImageBytes {
-				continue
-			}
-			b, err := read(f)
+			b, media, err := read(f)
 			if err != nil || len(b) == 0 || len(b) > llm.MaxImageBytes || size+len(b) > maxImagesBytes {
 				continue
 			}
 			count, size = count+1, size+len(b)
-			picked[e.ID] = slices.Insert(picked[e.ID], 0, llm.Part{Kind: llm.Image, Media: f.Type, Data: b})
+			picked[e.ID] = slices.Insert(picked[e.ID], 0, llm.Part{Kind: llm.Image, Media: media, Data: b})
 		}
 	}
 	return picked

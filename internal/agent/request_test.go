@@ -2,6 +2,7 @@ package agent
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
@@ -165,7 +166,7 @@ func random(seed uint64) []mercury.Entry {
 }
 
 func TestEveryRequestPassesBothWiresAndLosesNoWordOfAPerson(t *testing.T) {
-	picture := func(mercury.File) ([]byte, error) { return []byte("png"), nil }
+	picture := func(mercury.File) ([]byte, string, error) { return []byte("png"), "image/png", nil }
 	seeds := uint64(6_000)
 	if testing.Short() {
 		seeds = 400
@@ -313,7 +314,12 @@ func TestOnlyTheNewestImagesAreSent(t *testing.T) {
 	}
 	entries = append(entries, mercury.Entry{ID: "big", Seq: 99, Kind: mercury.UserEntry,
 		Data: encode(userData{Files: []mercury.File{{Name: "huge", Path: "p", Type: "image/png", Size: llm.MaxImageBytes + 1}}})})
-	req := Build(entries, Profile{Image: func(f mercury.File) ([]byte, error) { return []byte(f.Name), nil }}, "")
+	req := Build(entries, Profile{Image: func(f mercury.File) ([]byte, string, error) {
+		if f.Name == "huge" {
+			return make([]byte, llm.MaxImageBytes+1), f.Type, nil
+		}
+		return []byte(f.Name), f.Type, nil
+	}}, "")
 	var sent []string
 	for _, p := range req.Messages[0].Parts {
 		if p.Kind == llm.Image {
@@ -343,5 +349,24 @@ func TestTaintIsWhatTheRequestContains(t *testing.T) {
 	}
 	if got := taintOf(entries, entries[3].Actor); !slices.Equal(got, want[1:]) {
 		t.Errorf("taint of the member's own request: %q, want %q", got, want[1:])
+	}
+}
+
+func TestAModelIsToldOfPicturesItIsNotShown(t *testing.T) {
+	files := []mercury.File{{Name: "a.png", Path: "/a.png", Type: "image/png"}, {Name: "b.png", Path: "/b.png", Type: "image/png"}, {Name: "c.txt", Path: "/c.txt", Type: "text/plain"}}
+	e := mercury.Entry{ID: "e", Seq: 1, Kind: mercury.UserEntry, Text: "look", Actor: owner, Data: encode(userData{Files: files})}
+	for want, image := range map[string]func(mercury.File) ([]byte, string, error){
+		"You are not shown the pictures": nil,
+		"You are shown 1 of the 2": func(f mercury.File) ([]byte, string, error) {
+			if f.Name == "a.png" {
+				return []byte("x"), "image/jpeg", nil
+			}
+			return nil, "", errors.New("no")
+		},
+	} {
+		req := Build([]mercury.Entry{e}, Profile{Image: image}, "")
+		if text := req.Messages[0].Parts[0].Text; !strings.Contains(text, want) {
+			t.Errorf("%q, want %q in it", text, want)
+		}
 	}
 }

@@ -36,6 +36,7 @@ var Layers = [][]Room{
 	{
 		{"words", "text of any script cut into what it can be found by"},
 		{"argv", "one command line, parsed and refused when in doubt"},
+		{"picture", "pictures made fit for a model"},
 		{"atomicfile", "files replaced whole or not at all"},
 		{"sandbox", "the fence a command runs inside"},
 		{"crash", "points between which a kill must lose nothing; empty in ordinary builds"},

@@ -55,6 +55,7 @@ type profiles struct {
 	schedules *schedule.Schedules // set once the engine exists
 	mind      *mind
 	skills    *skill.Library
+	pictures  *pictures
 }
 
 func newProfiles(c *config.Config, home config.Home, hide secrets, model llm.Client, kept store.Store, node string, fence *sandbox.Fence, log *slog.Logger) *profiles {
@@ -74,7 +75,7 @@ func newProfiles(c *config.Config, home config.Home, hide secrets, model llm.Cli
 	p.jobs = shell.NewJobs(commands, shell.JobsOptions{Update: p.gate.update, Node: node, Folder: filepath.Join(home.Files(), "jobs"), Log: log})
 	commands.Jobs = p.jobs
 	p.commands = commands
-	p.skills = newSkills(home, p.workspace)
+	p.skills, p.pictures = newSkills(home, p.workspace), &pictures{}
 	p.files.TakesBack(skill.UndoAct, p.skills.Undo)
 	p.core, p.more = p.belt(commands)
 	p.tools = tool.NewTieredSet(p.gate, p.core, p.more)
@@ -148,6 +149,9 @@ func (p *profiles) Profile(ctx context.Context, run mercury.Run, c mercury.Conve
 	profile.Budget = &book
 	if run.Kind == schedule.Kind {
 		profile.Patience, profile.Hush, profile.Silent = schedule.QuestionLife, p.hush, schedule.Acknowledgement
+	}
+	if sees(p.config.Model) {
+		profile.Image = p.pictures.read
 	}
 	longrun.Shape(&profile, run, c, time.Now)
 	if err := p.mind.complete(ctx, &profile, run, c); err != nil {
