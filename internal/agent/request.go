@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -347,11 +348,17 @@ func oneLine(s string) string {
 // request may hold once they are base64.
 const maxImagesBytes = llm.MaxRequest / 8 * 3
 
-// isImage reports whether a file is a picture of a kind that the wires take.
+// isImage reports whether a file is a picture of a kind that the wires take, by
+// its media type or, where nobody gave one, by its name.
 func isImage(f mercury.File) bool {
 	switch f.Type {
 	case "image/png", "image/jpeg", "image/gif", "image/webp":
 		return true
+	case "":
+		switch strings.ToLower(filepath.Ext(f.Path)) {
+		case ".png", ".jpg", ".jpeg", ".gif", ".webp":
+			return true
+		}
 	}
 	return false
 }
