@@ -96,7 +96,7 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 		return nil, errors.Join(&mercury.Error{Kind: mercury.Setup, Err: fmt.Errorf("make the workspace: %w", err),
 			Help: "Set workspace in mercury.yaml to a folder that you may write."}, kept.Close())
 	}
-	if n := shell.EndLeftovers(commandOwner(node)); n > 0 {
+	if n := shell.EndLeftovers(commandOwner(node, o.Home.Dir())); n > 0 {
 		o.Log.Info("ended commands that a killed Mercury had left running", "processes", n)
 	}
 	r.fence.Empty()

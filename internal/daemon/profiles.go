@@ -71,7 +71,7 @@ func newProfiles(c *config.Config, home config.Home, hide secrets, model llm.Cli
 	p.mind = &mind{soul: soul.New(soul.Options{Dir: home.Soul(), Name: c.Name, Owner: c.Owner, Screen: hide.Hide}), store: kept, zone: zone,
 		model: p.model, log: log, config: func() *config.Config { return c }, book: func() budget.Book { return p.book() }, used: map[string][]string{}}
 	p.files = file.New(file.Options{Hidden: []string{home.Dir()}, Keep: kept.Blobs().Put, Trash: filepath.Join(home.Files(), "trash")})
-	commands := shell.Options{Owner: commandOwner(node), Fence: fence, Hidden: []string{home.Dir()}, Watch: p.files.Watch, Remember: file.Remember}
+	commands := shell.Options{Owner: commandOwner(node, home.Dir()), Fence: fence, Hidden: []string{home.Dir()}, Watch: p.files.Watch, Remember: file.Remember}
 	p.jobs = shell.NewJobs(commands, shell.JobsOptions{Update: p.gate.update, Node: node, Folder: filepath.Join(home.Files(), "jobs"), Log: log})
 	commands.Jobs = p.jobs
 	p.commands = commands
@@ -169,8 +169,12 @@ func (p *profiles) outputs(conversation string) string {
 	return filepath.Join(p.home.Files(), "outputs", hex.EncodeToString(sum[:8]))
 }
 
-// commandOwner is the mark of commands that the Mercury of a home started.
-func commandOwner(node string) string { return strings.TrimPrefix(node, "node_") }
+// commandOwner is the mark of commands that the Mercury of a home started. A
+// copy of a home has its identity and is another one.
+func commandOwner(node, home string) string {
+	sum := sha256.Sum256([]byte(home))
+	return strings.TrimPrefix(node, "node_") + hex.EncodeToString(sum[:4])
+}
 
 // belt is what the main agent may do: what it is always told of, and what it
 // finds when it looks for it.
