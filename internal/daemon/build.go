@@ -48,6 +48,7 @@ type rooms struct {
 	wires    *wires
 	model    *answering
 	current  *current
+	lost     string // what is gone since the last start, for people
 }
 
 // build makes every room. It starts nothing.
@@ -92,6 +93,12 @@ func build(ctx context.Context, h *House) (*rooms, error) {
 	r.fence = sandbox.New(sandbox.Options{Self: o.Helper, Scratch: filepath.Join(o.Home.Files(), "fence"),
 		Cache: filepath.Join(o.Home.Files(), "fence.json")})
 	profiles := newProfiles(c, o.Home, h.secrets, model, kept, node, r.fence, o.Log)
+	if r.lost, err = lostWorkspace(ctx, kept, node, profiles.workspace, o.Log); err != nil {
+		return nil, errors.Join(err, kept.Close())
+	}
+	if r.lost != "" {
+		o.Log.Warn(r.lost)
+	}
 	if err := os.MkdirAll(profiles.workspace, 0o755); err != nil {
 		return nil, errors.Join(&mercury.Error{Kind: mercury.Setup, Err: fmt.Errorf("make the workspace: %w", err),
 			Help: "Set workspace in mercury.yaml to a folder that you may write."}, kept.Close())

@@ -232,6 +232,9 @@ func (h *House) about(context.Context) api.About {
 	r := h.rooms.Load()
 	if r != nil {
 		a.Problems = append(a.Problems[:len(a.Problems):len(a.Problems)], r.care.problem()...)
+		if r.lost != "" {
+			a.Problems = append(a.Problems, r.lost)
+		}
 	}
 	h.amend(&a)
 	if len(a.Problems) > 0 {

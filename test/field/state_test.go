@@ -181,3 +181,25 @@ func TestF89_ADamagedStoreIsSaidAndNotShownAsAnEmptyOne(t *testing.T) {
 		})
 	}
 }
+
+func TestF155_AWorkspaceThatIsGoneIsSaidAndNotQuietlyReplaced(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, llmtest.Script{}).start()
+	if st, err := h.client.Status(brief(t)); err != nil || len(st.Problems) > 0 {
+		t.Fatalf("at first: %v, %v", st.Problems, err)
+	}
+	h.stop()
+	if err := os.RemoveAll(h.workspace); err != nil {
+		t.Fatal(err)
+	}
+	h.start()
+	st, err := h.client.Status(brief(t))
+	if err != nil || !strings.Contains(strings.Join(st.Problems, " "), h.workspace+" is gone") {
+		t.Errorf("problems: %v, %v", st.Problems, err)
+	}
+	h.stop()
+	h.start() // it was said; the new one counts
+	if st, err := h.client.Status(brief(t)); err != nil || len(st.Problems) > 0 {
+		t.Errorf("later: %v, %v", st.Problems, err)
+	}
+}
