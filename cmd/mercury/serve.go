@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -24,6 +26,9 @@ put down where it can be picked up again, within ten seconds.`,
 			if err != nil {
 				return err
 			}
+			// Whoever reads what is printed may go, as the supervisor does when it is
+			// killed; that is no reason to go too.
+			signal.Ignore(syscall.SIGPIPE)
 			house, err := daemon.Open(c.Context(), daemon.Options{Home: home, Config: cfg, Version: version, Helper: helper(),
 				Problems: problems, Stoppable: true, Follow: true, Log: logger(c.ErrOrStderr(), cfg.Log.Level)})
 			if err != nil {
