@@ -35,14 +35,16 @@ at most ten seconds or so.`,
 func stop(c *cobra.Command, home config.Home) error {
 	r, err := attach(c.Context(), home)
 	if err != nil {
-		return err
+		return stopSupervisor(c, home, err)
 	}
 	pid := homelock.Read(home.Dir()).PID
 	if err := r.Stop(c.Context()); err != nil {
 		return err
 	}
-	if err := free(c.Context(), home.Dir()); err != nil {
-		return err
+	for _, dir := range []string{home.Dir(), home.Logs()} { // its supervisor ends behind it
+		if err := free(c.Context(), dir); err != nil {
+			return err
+		}
 	}
 	_, err = fmt.Fprintf(c.OutOrStdout(), "stopped (pid %d)\n", pid)
 	return err
@@ -63,4 +65,29 @@ func free(ctx context.Context, dir string) error {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
+}
+
+// stopSupervisor ends a supervisor that waits to start a crashed Mercury again.
+// none is why there is no Mercury to stop.
+func stopSupervisor(c *cobra.Command, home config.Home, none error) error {
+	lock, err := homelock.Take(home.Logs(), "")
+	if err == nil {
+		return errors.Join(none, lock.Release())
+	}
+	var held *homelock.HeldError
+	if !errors.As(err, &held) || held.Holder.PID <= 0 {
+		return none
+	}
+	p, err := os.FindProcess(held.Holder.PID)
+	if err == nil {
+		err = askToEnd(p)
+	}
+	if err != nil {
+		return fmt.Errorf("end the supervisor (pid %d): %w", held.Holder.PID, err)
+	}
+	if err := free(c.Context(), home.Logs()); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(c.OutOrStdout(), "stopped what waited to start it again (pid %d)\n", held.Holder.PID)
+	return err
 }

@@ -47,6 +47,11 @@ What happens is written to logs/mercury.log of the home, at most five files of 5
 			if err := home.Create(); err != nil {
 				return fmt.Errorf("make the home: %w", err)
 			}
+			lock, err := homelock.Take(home.Logs(), "")
+			if err != nil {
+				return err
+			}
+			defer lock.Release()
 			diary, err := supervise.OpenLog(logFile(home))
 			if err != nil {
 				return err
@@ -139,9 +144,9 @@ func start(c *cobra.Command, home config.Home) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-ended:
-			if _, err := attach(ctx, home); err == nil { // another start was faster
-				_, err = fmt.Fprintln(out, "Mercury runs already")
-				return err
+			if p.ProcessState.ExitCode() == exitTaken { // another start was faster
+				ended = nil
+				continue
 			}
 			return &exit{code: max(p.ProcessState.ExitCode(), exitFailed), err: fmt.Errorf("it did not begin; the last words of %s: %s", logFile(home), lastOf(ctx, logFile(home)))}
 		case <-late:
