@@ -91,14 +91,16 @@ func TestAReaderThatNeverReadsIsLetGoAndDelaysNobody(t *testing.T) {
 func TestASlowReaderMissesNothingWithoutBeingTold(t *testing.T) {
 	t.Parallel()
 	s := serveStreams(t, 0)
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	ready, more := make(chan struct{}), make(chan struct{})
+	enough := func() { s.engine.Bus().Publish(engine.Event{Type: "status", ConversationID: "local/a"}) }
 	go func() {
 		<-ready
-		for i := range 2000 { // far more than a connection and the ring hold
+		for i := range 8000 { // 64 MB: far more than a connection and the ring hold
 			s.engine.Bus().Publish(engine.Event{Type: "delta", ConversationID: "local/a", Data: strings.Repeat("x", 8<<10) + fmt.Sprint(i)})
 		}
+		enough()
 		close(more)
 	}()
 	want, resets := 0, 0
@@ -109,7 +111,7 @@ func TestASlowReaderMissesNothingWithoutBeingTold(t *testing.T) {
 		<-more
 		if ev.Type == "reset" {
 			resets++
-			s.engine.Bus().Publish(engine.Event{Type: "status", ConversationID: "local/a"})
+			enough()  // the first one may be among what it missed
 			want = -1 // whatever comes next
 			continue
 		}
