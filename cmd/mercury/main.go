@@ -32,6 +32,7 @@ const (
 	exitWorking  = 5 // still working when the time ran out
 	exitTaken    = 6 // another runtime owns this home
 	exitFindings = 7 // doctor found something to do
+	exitParked   = 8 // it crashed too often, and is not started again by itself
 )
 
 // exit is an error that names its exit code. A silent one has been told
@@ -125,7 +126,7 @@ the conversation in this terminal, starting the runtime if none runs.
 
 Exit codes: 0 done, 1 failed, 2 usage, 3 not configured, 4 a decision is needed
 or was no, 5 still working, 6 another Mercury owns this home, 7 the doctor found
-something to do.`,
+something to do, 8 it crashed too often to be started again by itself.`,
 		Args:          noArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,

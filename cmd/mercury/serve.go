@@ -2,16 +2,19 @@ package main
 
 import (
 	"fmt"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mercury-agent/mercury/internal/daemon"
+	"github.com/mercury-agent/mercury/internal/daemon/supervise"
 )
 
+// diaryFlag has serve write what happens into the log of its home instead of
+// printing it: a supervisor starts it so.
+const diaryFlag = "diary"
+
 func serveCommand() *cobra.Command {
-	return &cobra.Command{
+	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Run Mercury in the foreground",
 		Long: `Run the runtime in the foreground until it is interrupted. Other commands, the
@@ -21,34 +24,46 @@ with exit code 6.
 SIGTERM and Ctrl+C stop it in order: nothing new is taken, what is in hand is
 put down where it can be picked up again, within ten seconds.`,
 		Args: noArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			home, cfg, problems, err := loadForServe(c.Context())
-			if err != nil {
-				return err
-			}
-			// Whoever reads what is printed may go, as the supervisor does when it is
-			// killed; that is no reason to go too.
-			signal.Ignore(syscall.SIGPIPE)
-			house, err := daemon.Open(c.Context(), daemon.Options{Home: home, Config: cfg, Version: version, Helper: helper(),
-				Problems: problems, Stoppable: true, Follow: true, Log: logger(c.ErrOrStderr(), cfg.Log.Level)})
-			if err != nil {
-				return err
-			}
-			for _, p := range problems {
-				fmt.Fprintln(c.ErrOrStderr(), "mercury: degraded: "+p)
-			}
-			if held := house.Restored(); held != "" {
-				fmt.Fprintln(c.ErrOrStderr(), "mercury: "+held)
-			}
-			if len(problems) == 0 {
-				if err := cfg.Keep(); err != nil {
-					fmt.Fprintln(c.ErrOrStderr(), "mercury: the configuration could not be kept for a later start: "+err.Error())
-				}
-			}
-			// Whoever reads this line may kill it the next moment: the copy of the
-			// configuration is kept by then.
-			fmt.Fprintf(c.ErrOrStderr(), "mercury %s serves %s on http://%s\n", version, home.Dir(), house.Addr())
-			return house.Run(c.Context())
-		},
 	}
+	diary := c.Flags().Bool(diaryFlag, false, "write what happens to logs/mercury.log of the home")
+	c.RunE = func(c *cobra.Command, _ []string) error { return serve(c, *diary) }
+	return c
+}
+
+func serve(c *cobra.Command, diary bool) error {
+	home, cfg, problems, err := loadForServe(c.Context())
+	if err != nil {
+		return err
+	}
+	log := logger(c.ErrOrStderr(), cfg.Log.Level)
+	say := func(line string) { fmt.Fprintln(c.ErrOrStderr(), line) }
+	if diary {
+		file, err := supervise.OpenLog(logFile(home))
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		log = logger(file, cfg.Log.Level)
+		say = func(line string) { fmt.Fprintln(file, line) }
+	}
+	house, err := daemon.Open(c.Context(), daemon.Options{Home: home, Config: cfg, Version: version, Helper: helper(),
+		Problems: problems, Stoppable: true, Follow: true, Log: log})
+	if err != nil {
+		return err
+	}
+	for _, p := range problems {
+		say("mercury: degraded: " + p)
+	}
+	if held := house.Restored(); held != "" {
+		say("mercury: " + held)
+	}
+	if len(problems) == 0 {
+		if err := cfg.Keep(); err != nil {
+			say("mercury: the configuration could not be kept for a later start: " + err.Error())
+		}
+	}
+	// Whoever reads this line may kill it the next moment: the copy of the
+	// configuration is kept by then.
+	say(fmt.Sprintf("mercury %s serves %s on http://%s", version, home.Dir(), house.Addr()))
+	return house.Run(c.Context())
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/mercury-agent/mercury/internal/daemon/setup"
 	"github.com/mercury-agent/mercury/internal/daemon/supervise"
 	"github.com/mercury-agent/mercury/internal/mercury"
+	"github.com/mercury-agent/mercury/internal/store/homelock"
 	"github.com/mercury-agent/mercury/internal/tui"
 )
 
@@ -38,8 +39,8 @@ func statusCommand() *cobra.Command {
 						&exit{code: exitFailed, silent: true, err: err})
 				}
 				fmt.Fprintf(c.OutOrStdout(), "Mercury is not running (%s).\n%s\n", home.Dir(), mercury.HelpOf(errNoRuntime))
-				if s, err := supervise.Read(crashFile(home)); err == nil && s.Why() != "" {
-					fmt.Fprintln(c.OutOrStdout(), "In the background "+tui.Safe(s.Why()))
+				if line := afterCrash(home); line != "" {
+					fmt.Fprintln(c.OutOrStdout(), tui.Safe(line))
 				}
 				if setup.Begun(home) {
 					fmt.Fprintln(c.OutOrStdout(), "Its set-up was begun and not finished; mercury setup goes on where it was.")
@@ -106,4 +107,20 @@ func printStatus(w io.Writer, st api.Status) {
 	for _, model := range slices.Sorted(maps.Keys(st.Usage)) {
 		fmt.Fprintf(w, "today   %s: %d tokens in, %d out\n", model, st.Usage[model].Input, st.Usage[model].Output)
 	}
+}
+
+// afterCrash says what becomes of a Mercury that crashed in the background and
+// does not run now; empty when that is not so.
+func afterCrash(home config.Home) string {
+	s, err := supervise.Read(crashFile(home))
+	if err != nil || len(s.Crashes) == 0 {
+		return ""
+	}
+	if why := s.Why(); why != "" {
+		return "In the background " + why + "."
+	}
+	if waits, _ := homelock.Held(home.Logs()); waits {
+		return "It crashed (" + s.Crashes[len(s.Crashes)-1].How + ") and is started again by itself in a moment; mercury stop ends that."
+	}
+	return ""
 }

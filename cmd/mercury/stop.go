@@ -70,24 +70,30 @@ func free(ctx context.Context, dir string) error {
 // stopSupervisor ends a supervisor that waits to start a crashed Mercury again.
 // none is why there is no Mercury to stop.
 func stopSupervisor(c *cobra.Command, home config.Home, none error) error {
-	lock, err := homelock.Take(home.Logs(), "")
-	if err == nil {
-		return errors.Join(none, lock.Release())
+	pid, err := endSupervisor(c.Context(), home)
+	if err != nil {
+		return err
 	}
-	var held *homelock.HeldError
-	if !errors.As(err, &held) || held.Holder.PID <= 0 {
+	if pid == 0 {
 		return none
 	}
-	p, err := os.FindProcess(held.Holder.PID)
+	_, err = fmt.Fprintf(c.OutOrStdout(), "stopped what waited to start it again (pid %d)\n", pid)
+	return err
+}
+
+// endSupervisor ends the supervisor of a home and waits for its end. It returns
+// its process id; zero if there is none.
+func endSupervisor(ctx context.Context, home config.Home) (pid int, err error) {
+	held, by := homelock.Held(home.Logs())
+	if !held || by.PID <= 0 {
+		return 0, nil
+	}
+	p, err := os.FindProcess(by.PID)
 	if err == nil {
 		err = askToEnd(p)
 	}
 	if err != nil {
-		return fmt.Errorf("end the supervisor (pid %d): %w", held.Holder.PID, err)
+		return 0, fmt.Errorf("end the supervisor (pid %d): %w", by.PID, err)
 	}
-	if err := free(c.Context(), home.Logs()); err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(c.OutOrStdout(), "stopped what waited to start it again (pid %d)\n", held.Holder.PID)
-	return err
+	return by.PID, free(ctx, home.Logs())
 }

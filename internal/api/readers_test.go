@@ -47,7 +47,7 @@ func serveStreams(t *testing.T, patience time.Duration) *streams {
 
 // listen opens a stream over a bare connection and returns it once the server
 // has begun to write.
-func (s *streams) listen(t *testing.T) (net.Conn, *bufio.Reader) {
+func (s *streams) listen(t *testing.T) *bufio.Reader {
 	t.Helper()
 	c, err := net.Dial("tcp", s.Listener.Addr().String())
 	if err != nil {
@@ -55,16 +55,15 @@ func (s *streams) listen(t *testing.T) (net.Conn, *bufio.Reader) {
 	}
 	t.Cleanup(func() { _ = c.Close() })
 	fmt.Fprintf(c, "GET /api/events HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n\r\n", s.Listener.Addr(), token)
-	in := bufio.NewReader(c)
-	for {
-		line, err := in.ReadString('\n')
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.HasPrefix(line, ": listening") {
-			return c, in
-		}
+	res, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
 	}
+	in := bufio.NewReader(res.Body)
+	if line, err := in.ReadString('\n'); err != nil || line != ": listening\n" {
+		t.Fatalf("%q %v", line, err)
+	}
+	return in
 }
 
 func TestAReaderThatNeverReadsIsLetGoAndDelaysNobody(t *testing.T) {
@@ -140,7 +139,7 @@ func TestTwoHundredReadersAllSeeEverything(t *testing.T) {
 	var seen sync.WaitGroup
 	failed := make(chan string, readers)
 	for range readers {
-		_, in := s.listen(t)
+		in := s.listen(t)
 		seen.Go(func() {
 			for n := 0; n < events; {
 				line, err := in.ReadString('\n')

@@ -3,7 +3,6 @@ package supervise
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"sync"
@@ -16,14 +15,15 @@ const (
 )
 
 // A Log is a file that is begun anew when it is full; the former ones are kept
-// as NAME.1, the newest, to NAME.4. A full disk loses lines and stops nothing.
+// as NAME.1, the newest, to NAME.4. One process writes it; others may add lines
+// with Append. A full disk, or a file that cannot be opened, loses lines and
+// stops nothing.
 type Log struct {
 	path string
 
 	mu   sync.Mutex
-	file *os.File
+	file *os.File // nil: to be opened by the next line
 	size int64
-	last []byte // the newest bytes, for who asks what was said last
 }
 
 // OpenLog appends to the log at path.
@@ -33,9 +33,9 @@ func OpenLog(path string) (*Log, error) {
 }
 
 func (l *Log) open() error {
-	f, err := os.OpenFile(l.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	f, err := openLog(l.path)
 	if err != nil {
-		return fmt.Errorf("open the log: %w", err)
+		return err
 	}
 	info, err := f.Stat()
 	if err != nil {
@@ -45,26 +45,32 @@ func (l *Log) open() error {
 	return nil
 }
 
+func openLog(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the log: %w", err)
+	}
+	return f, nil
+}
+
 // Write adds b. It always takes all of it.
 func (l *Log) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.last = append(l.last, b...)
-	if n := len(l.last) - keptTail; n > 0 {
-		l.last = append(l.last[:0], l.last[n:]...)
+	if l.file == nil && l.open() != nil {
+		return len(b), nil
 	}
-	if l.size > 0 && l.size+int64(len(b)) > LogSize {
-		l.rotate()
+	if l.size > 0 && l.size+int64(len(b)) > LogSize && !l.rotate() {
+		return len(b), nil
 	}
-	if l.file != nil {
-		n, _ := l.file.Write(b)
-		l.size += int64(n)
-	}
+	n, _ := l.file.Write(b)
+	l.size += int64(n)
 	return len(b), nil
 }
 
-// rotate makes room. What cannot be renamed is written on.
-func (l *Log) rotate() {
+// rotate begins a new file. What cannot be renamed is written on; false says
+// that there is no file to write to now.
+func (l *Log) rotate() bool {
 	for i := LogFiles - 1; i > 0; i-- {
 		from := l.path
 		if i > 1 {
@@ -72,22 +78,15 @@ func (l *Log) rotate() {
 		}
 		err := os.Rename(from, fmt.Sprintf("%s.%d", l.path, i))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return
+			return true
 		}
 	}
-	if l.file.Close(); l.open() != nil {
-		l.file = nil
-	}
+	l.file.Close()
+	l.file = nil
+	return l.open() == nil
 }
 
-// Last returns the newest bytes that were written.
-func (l *Log) Last() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return string(l.last)
-}
-
-// Close ends the log.
+// Close ends the log; a later line opens it again.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,4 +98,12 @@ func (l *Log) Close() error {
 	return err
 }
 
-var _ io.WriteCloser = (*Log)(nil)
+// Append adds a line to a log that another process writes.
+func Append(path, line string) error {
+	f, err := openLog(path)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(line + "\n")
+	return errors.Join(err, f.Close())
+}

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mercury-agent/mercury/internal/atomicfile"
@@ -28,8 +29,8 @@ const (
 // An Ending is how one life of the program ended.
 type Ending struct {
 	Code int    // exit code; -1 when a signal ended it
-	How  string // for a person, such as "exit code 1" or "killed"
-	Last string // its last words
+	How  string // for a person, such as "exit status 1" or "signal: killed"
+	Last string // what it said to its supervisor, in the end why it left
 }
 
 // Crash is one of the crashes that are remembered.
@@ -73,6 +74,16 @@ type Options struct {
 	Say func(line string)
 }
 
+// latest returns what still counts of a state that an earlier supervisor left:
+// a program that was started again at once by somebody else has not calmed down.
+func (s State) latest(now time.Time) State {
+	s.Crashes = slices.DeleteFunc(s.Crashes, func(c Crash) bool { return now.Sub(c.At) >= steady })
+	if len(s.Crashes) == 0 {
+		return State{}
+	}
+	return s
+}
+
 // ErrParked says that the program did nothing but crash.
 var ErrParked = errors.New("it crashed too often and is not started again by itself")
 
@@ -80,6 +91,15 @@ var ErrParked = errors.New("it crashed too often and is not started again by its
 // with a final code, which it returns.
 func Run(ctx context.Context, o Options) (code int, err error) {
 	state := State{}
+	if o.File != "" {
+		if state, err = Read(o.File); err != nil {
+			o.Say("what is known of earlier crashes could not be read: " + err.Error())
+		}
+		state = state.latest(time.Now())
+	}
+	if !state.Parked.IsZero() {
+		return 1, fmt.Errorf("%w: %s", ErrParked, state.Why())
+	}
 	o.keep(state)
 	for {
 		began := time.Now()
@@ -91,9 +111,9 @@ func Run(ctx context.Context, o Options) (code int, err error) {
 			return end.Code, nil
 		}
 		if time.Since(began) >= steady {
-			state.Crashes = nil
+			state = State{}
 		}
-		state.Crashes = append(state.Crashes, Crash{At: time.Now().UTC(), How: end.How, Last: tail(end.Last)})
+		state.Crashes = append(state.Crashes, Crash{At: time.Now().UTC(), How: end.How, Last: strings.TrimSpace(end.Last)})
 		if len(state.Crashes) >= tooMany {
 			state.Parked = time.Now().UTC()
 			o.keep(state)
@@ -123,6 +143,15 @@ func (o Options) keep(s State) {
 	}
 }
 
+// Forget lets the next supervisor begin as if nothing had crashed, because a
+// person starts the program.
+func Forget(file string) error {
+	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("forget earlier crashes: %w", err)
+	}
+	return nil
+}
+
 // Read returns what a supervisor has kept; nothing where there is none.
 func Read(file string) (State, error) {
 	var s State
@@ -137,11 +166,4 @@ func Read(file string) (State, error) {
 		return State{}, fmt.Errorf("read what is known of crashes: %w", err)
 	}
 	return s, nil
-}
-
-func tail(s string) string {
-	if len(s) > keptTail {
-		s = s[len(s)-keptTail:]
-	}
-	return s
 }
