@@ -68,8 +68,8 @@ func TestALongLifeForgetsCrashesAndAnOrderedEndIsTheEnd(t *testing.T) {
 		if code != 3 || err != nil {
 			t.Errorf("a final code: %d, %v", code, err)
 		}
-		if s, _ := Read(file); len(s.Crashes) != 0 {
-			t.Errorf("a new start begins with %+v", s)
+		if s, _ := Read(file); len(s.Crashes) != 3 {
+			t.Errorf("a new supervisor begins with %+v, want the end of the long life and the two crashes since", s)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 		defer cancel()
@@ -77,6 +77,74 @@ func TestALongLifeForgetsCrashesAndAnOrderedEndIsTheEnd(t *testing.T) {
 			t.Errorf("asked to end: %d, %v", code, err)
 		}
 	})
+}
+
+// A service manager starts the supervisor again at once; that must not bring
+// back what was parked.
+func TestParkedHoldsForTheNextSupervisorUntilForgottenOrOld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "state")
+		started := 0
+		crash := Options{File: file, Say: func(string) {}, Live: func(ctx context.Context) (Ending, error) {
+			started++
+			return after(time.Second, 1)(ctx), nil
+		}}
+		run := func(want int) {
+			t.Helper()
+			started = 0
+			if _, err := Run(t.Context(), crash); !errors.Is(err, ErrParked) || !strings.Contains(err.Error(), "no luck") || started != want {
+				t.Errorf("%d lives, want %d: %v", started, want, err)
+			}
+		}
+		run(tooMany)
+		run(0)
+		time.Sleep(steady / 2)
+		run(0)
+		if err := Forget(file); err != nil {
+			t.Fatal(err)
+		}
+		run(tooMany)
+		time.Sleep(steady)
+		run(tooMany)
+	})
+}
+
+func TestCrashesOfTheLastMinutesCountForTheNextSupervisor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "state")
+		ctx, stop := context.WithTimeout(t.Context(), 4500*time.Millisecond) // two lives and the waits 1 and 2
+		defer stop()
+		o := Options{Live: lives(after(time.Second, 1)), File: file, Say: func(string) {}}
+		if _, err := Run(ctx, o); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if _, err := Run(t.Context(), o); !errors.Is(err, ErrParked) {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took != 3*time.Second+(4+8)*time.Second { // three lives more
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
+func TestALifeKeepsItsLastWords(t *testing.T) {
+	dir := t.TempDir()
+	p := Program{Path: os.Args[0], Args: []string{"-test.run=^$", "-nonsense"}, Words: filepath.Join(dir, "words"), End: (*os.Process).Kill}
+	if err := os.WriteFile(p.Words, []byte("of an earlier life\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	end, err := p.Live(t.Context())
+	if err != nil || end.Code != 2 || !strings.Contains(end.How, "2") || !strings.HasSuffix(end.Last, "print additional output\n") || strings.Contains(end.Last, "earlier") {
+		t.Errorf("%+v, %v", end, err)
+	}
+	if len(end.Last) > keptTail {
+		t.Errorf("%d bytes of last words", len(end.Last))
+	}
+	p.Path = filepath.Join(dir, "gone")
+	if _, err := p.Live(t.Context()); err == nil || !strings.Contains(err.Error(), p.Path) {
+		t.Errorf("a program that is not there: %v", err)
+	}
 }
 
 func TestALogIsBoundedAndFollowedThroughItsChange(t *testing.T) {
@@ -116,9 +184,6 @@ func TestALogIsBoundedAndFollowedThroughItsChange(t *testing.T) {
 	}
 	if total > LogFiles*LogSize {
 		t.Errorf("%d bytes are kept", total)
-	}
-	if !strings.HasSuffix(l.Last(), "last\n") || len(l.Last()) > keptTail {
-		t.Errorf("last words: %d bytes", len(l.Last()))
 	}
 }
 
