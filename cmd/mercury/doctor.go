@@ -15,6 +15,7 @@ import (
 	"github.com/mercury-agent/mercury/internal/config"
 	"github.com/mercury-agent/mercury/internal/daemon"
 	"github.com/mercury-agent/mercury/internal/doctor"
+	"github.com/mercury-agent/mercury/internal/mercury"
 	"github.com/mercury-agent/mercury/internal/sandbox"
 	"github.com/mercury-agent/mercury/internal/tui"
 )
@@ -114,21 +115,14 @@ func printReport(w io.Writer, r doctor.Report) {
 	fmt.Fprintln(w)
 	switch {
 	case r.Todo == 0 && mended > 0:
-		fmt.Fprintf(w, "All is well; %s.\n", counted(mended, "finding was mended", "findings were mended"))
+		fmt.Fprintf(w, "All is well; %s.\n", mercury.Count(mended, "finding was mended", "findings were mended"))
 	case r.Todo == 0:
 		fmt.Fprintln(w, "All is well.")
 	case mendable > 0:
-		fmt.Fprintf(w, "%s to do; mercury doctor --fix does %d of them.\n", counted(r.Todo, "thing", "things"), mendable)
+		fmt.Fprintf(w, "%s to do; mercury doctor --fix does %d of them.\n", mercury.Count(r.Todo, "thing", "things"), mendable)
 	default:
-		fmt.Fprintf(w, "%s to do.\n", counted(r.Todo, "thing", "things"))
+		fmt.Fprintf(w, "%s to do.\n", mercury.Count(r.Todo, "thing", "things"))
 	}
-}
-
-func counted(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }
 
 // indented lets further lines of a text begin below the first.

@@ -285,7 +285,7 @@ func checkSkills(home config.Home) doctor.Check {
 			found = append(found, doctor.Finding{Area: "skills", Level: doctor.Warning, Text: fmt.Sprintf("%s cannot be used: %s", e.Name, e.Why), Fix: fix})
 		}
 		if len(found) == 0 {
-			found = append(found, doctor.Finding{Area: "skills", Level: doctor.Fine, Text: counted(ready, "skill", "skills") + " can be used"})
+			found = append(found, doctor.Finding{Area: "skills", Level: doctor.Fine, Text: mercury.Count(ready, "skill", "skills") + " can be used"})
 		}
 		return found
 	}
