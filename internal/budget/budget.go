@@ -41,6 +41,7 @@ type Book struct {
 	Caps  Caps
 	Zone  *time.Location                                             // whose midnight counts; nil: the machine's
 	Price func(provider, model string) (p catalog.Price, known bool) // nil: none is known
+	Tally *Tally                                                     // nil: the ledger is read whole each time
 }
 
 // botPrefix begins the profiles of bots in the ledger.
@@ -120,18 +121,15 @@ func (b Book) States(tx store.Tx) ([]State, error) {
 		if err != nil {
 			return nil, err
 		}
+		sums, err := b.Tally.sums(tx, from, to)
+		if err != nil {
+			return nil, fmt.Errorf("count what was used: %w", err)
+		}
 		if p.tokens > 0 {
-			used, err := b.tokens(tx, from, to)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, State{Period: p.period, Key: key, Used: float64(used), Cap: float64(p.tokens)})
+			out = append(out, State{Period: p.period, Key: key, Used: float64(tokens(sums)), Cap: float64(p.tokens)})
 		}
 		if p.money > 0 {
-			cost, err := b.Cost(tx, from, to)
-			if err != nil {
-				return nil, err
-			}
+			cost := b.costs(sums)
 			out = append(out, State{Period: p.period, Key: key, Money: true, Used: cost.Money, Cap: p.money, Unknown: cost.Unpriced > 0})
 		}
 	}
@@ -164,18 +162,22 @@ func (b Book) Span(p Period, t time.Time) (from, to time.Time, key string) {
 }
 
 // tokens is what counts against the caps of the main agent.
-func (b Book) tokens(tx store.Tx, from, to time.Time) (int64, error) {
-	sums, err := tx.SumUsage("profile", from, to, b.Zone)
-	if err != nil {
-		return 0, fmt.Errorf("count tokens: %w", err)
-	}
+func tokens(sums map[spender]mercury.Usage) int64 {
 	var used int64
-	for _, s := range sums {
-		if !strings.HasPrefix(s.Group, botPrefix) {
-			used += s.Usage.Weight()
+	for who, u := range sums {
+		if !strings.HasPrefix(who.profile, botPrefix) {
+			used += u.Weight()
 		}
 	}
-	return used, nil
+	return used
+}
+
+// costs is what all of it has cost in money.
+func (b Book) costs(sums map[spender]mercury.Usage) (c Cost) {
+	for who, u := range sums {
+		c.add(b.Of(who.source, u))
+	}
+	return c
 }
 
 // Cost is what a span has cost in money.

@@ -56,6 +56,7 @@ type profiles struct {
 	mind      *mind
 	skills    *skill.Library
 	pictures  *pictures
+	tally     budget.Tally
 }
 
 func newProfiles(c *config.Config, home config.Home, hide secrets, model llm.Client, kept store.Store, node string, fence *sandbox.Fence, log *slog.Logger) *profiles {

@@ -276,6 +276,9 @@ type Ledger interface {
 	// "profile source" and "purpose source" too, whose groups are both, with a
 	// space between. Days are those of zone.
 	SumUsage(by string, from, to time.Time, zone *time.Location) ([]UsageSum, error)
+	// FirstReserved is the time of the oldest row of [from, to) that is still
+	// reserved; false when none is.
+	FirstReserved(from, to time.Time) (time.Time, bool, error)
 }
 
 // Grant is a right a person gave.

@@ -43,6 +43,10 @@ func (tx *Tx) SumUsage(by string, from, to time.Time, zone *time.Location) ([]st
 	return sums, err
 }
 
+func (tx *Tx) FirstReserved(from, to time.Time) (time.Time, bool, error) {
+	return tx.earliest("ledger.reserved", micros(from), end(to))
+}
+
 func scanUsage(s scanner, group any, u *store.UsageSum) error {
 	var estimated int64
 	err := s.Scan(group, &u.Calls, &u.Usage.Input, &u.Usage.Output, &u.Usage.Cached, &u.Usage.CacheWrite,

@@ -187,6 +187,24 @@ var ledgerTests = map[string]func(*testing.T, Home, store.Store){
 				return err
 			})
 		}
+		view(t, s, func(tx store.Tx) error {
+			for name, tt := range map[string]struct {
+				from, to time.Time
+				want     time.Time
+			}{
+				"oldest reserved":       {time.Time{}, time.Time{}, midnight},
+				"reserved from then on": {midnight, time.Time{}, midnight},
+				"reserved before":       {midnight.Add(-24 * time.Hour), midnight, time.Time{}},
+			} {
+				at, found, err := tx.FirstReserved(tt.from, tt.to)
+				if err != nil {
+					return err
+				}
+				same(t, name, at, tt.want)
+				same(t, name+", found", found, !tt.want.IsZero())
+			}
+			return nil
+		})
 		err := s.View(t.Context(), func(tx store.Tx) error {
 			_, err := tx.SumUsage("colour", time.Time{}, time.Time{}, nil)
 			return err

@@ -8,6 +8,9 @@ ON CONFLICT (id) DO UPDATE SET run_id = excluded.run_id, conversation_id = exclu
     cached = excluded.cached, cache_write = excluded.cache_write, reasoning = excluded.reasoning,
     estimated = excluded.estimated, at = excluded.at
 
+-- name: ledger.reserved
+SELECT min(at) FROM ledger WHERE state = 'reserved' AND at >= ? AND at < ?
+
 -- The sums of a range, by one column.
 
 -- name: @sums
