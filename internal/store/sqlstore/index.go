@@ -45,16 +45,25 @@ const (
 	pairs   = 2
 )
 
+// indexed is the change up to which the index holds everything, after it has
+// caught up if it is wanted. What a view sees stays the same: it catches up once.
+func (tx *Tx) indexed(wanted bool) (rev int64, err error) {
+	if tx.index == nil || !wanted || tx.caughtUp {
+		return tx.rev, nil
+	}
+	if rev, err = tx.index.CatchUp(tx); err == nil && tx.readOnly {
+		tx.rev, tx.caughtUp = rev, true
+	}
+	return rev, err
+}
+
 func (tx *Tx) MemoriesWith(q store.MemoryQuery) ([]store.Memory, error) {
 	if q.Limit <= 0 || q.Limit > 1000 {
 		q.Limit = 20
 	}
-	var rev int64
-	if tx.index != nil && len(q.Words) > 0 {
-		var err error
-		if rev, err = tx.index.CatchUp(tx); err != nil {
-			return nil, err
-		}
+	rev, err := tx.indexed(len(q.Words) > 0)
+	if err != nil {
+		return nil, err
 	}
 	weight := map[int64]float64{}
 	var common [][]string

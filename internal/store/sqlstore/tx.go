@@ -33,6 +33,8 @@ type Tx struct {
 	err      error // of a method that returns none
 	index    Index // nil: the database finds words itself
 	fresh    fresh // what the index does not hold yet
+	rev      int64 // of a view: up to where the index holds everything,
+	caughtUp bool  // once it has caught up
 }
 
 var _ store.Tx = (*Tx)(nil)
