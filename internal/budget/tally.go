@@ -12,7 +12,7 @@ import (
 
 // settling is how old a row of the ledger is before a Tally takes it as it
 // stands: longer than another process takes to commit one, or its clock is off.
-const settling = 10 * time.Minute
+const settling = time.Minute
 
 // A Tally remembers what the settled past of a day or month adds up to, so
 // that a look at the budget reads only the last minutes of the ledger and costs

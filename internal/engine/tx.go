@@ -286,6 +286,24 @@ func (t *Tx) LockDelivery(id string) (mercury.Delivery, error) {
 
 func (t *Tx) event(ev Event) { t.events = append(t.events, ev) }
 
+// news are the events to publish: of a run its last state, since nobody can
+// have seen those before.
+func (t *Tx) news() []Event {
+	last := map[string]int{}
+	for i, ev := range t.events {
+		if ev.Type == "run" {
+			last[ev.RunID] = i
+		}
+	}
+	var out []Event
+	for i, ev := range t.events {
+		if ev.Type != "run" || last[ev.RunID] == i {
+			out = append(out, ev)
+		}
+	}
+	return out
+}
+
 // finish ends the transaction's own part: other processes are told what
 // happened, and on a store of our own the runs that were queued are claimed
 // at once, which saves a commit.
@@ -298,7 +316,7 @@ func (t *Tx) finish() error {
 			return err
 		}
 	}
-	for _, ev := range t.events {
+	for _, ev := range t.news() {
 		if err := t.Notify(store.Notice{Kind: "event", ID: t.e.eventID(ev)}); err != nil {
 			return err
 		}
@@ -328,7 +346,7 @@ func (t *Tx) unlocked() {
 
 // publish does what waits for the commit.
 func (t *Tx) publish() {
-	for _, ev := range t.events {
+	for _, ev := range t.news() {
 		t.e.bus.Publish(ev)
 	}
 	for _, id := range t.cancels {
