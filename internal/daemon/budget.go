@@ -29,7 +29,7 @@ func (p *profiles) book() budget.Book {
 	return budget.Book{
 		Caps: budget.Caps{DailyTokens: b.DailyTokens, MonthlyTokens: b.MonthlyTokens, DailyMoney: b.DailyMoney, MonthlyMoney: b.MonthlyMoney},
 		Zone: p.zone, Price: func(provider, model string) (catalog.Price, bool) { return price(p.config, provider, model) },
-		Tally: &p.tally,
+		Tally: p.tally,
 	}
 }
 

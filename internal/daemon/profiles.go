@@ -56,7 +56,7 @@ type profiles struct {
 	mind      *mind
 	skills    *skill.Library
 	pictures  *pictures
-	tally     budget.Tally
+	tally     *budget.Tally
 }
 
 func newProfiles(c *config.Config, home config.Home, hide secrets, model llm.Client, kept store.Store, node string, fence *sandbox.Fence, log *slog.Logger) *profiles {
@@ -65,7 +65,7 @@ func newProfiles(c *config.Config, home config.Home, hide secrets, model llm.Cli
 		zone = time.Local
 	}
 	p := &profiles{config: c, home: home, model: model, zone: zone, mode: c.Permissions.Mode, store: kept,
-		workspace: config.ExpandPath(c.Workspace)}
+		workspace: config.ExpandPath(c.Workspace), tally: &budget.Tally{}}
 	p.scopes = scopes(c, p.workspace)
 	p.roles, p.people = roles(c), people(c)
 	p.gate = newGate(gateOptions{home: home.Dir(), zone: c.Timezone, mode: p.mode, fence: fence, secrets: hide, roles: p.roles, services: services(c), log: log})
